@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -25,7 +25,6 @@ from real_gradients import require
 from wherelint import confirm as confirming
 from wherelint.cli import main
 from wherelint.confirm import harness as harnesses
-from wherelint.confirm.cache import Cache
 from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError, request
 from wherelint.confirm.routine import PROBES, Routine, Snippet, Step
 from wherelint.finding import Confirmation, Finding
@@ -71,8 +70,8 @@ def program(parameters: int = 1) -> Snippet:
 
 def pid_of(harness: Harness) -> int:
     """The child of a harness that has one."""
-    assert harness._child is not None
-    return harness._child.pid
+    assert harness._process is not None
+    return harness._process.pid
 
 
 def gone(pid: int, seconds: float = 5.0) -> bool:
@@ -95,8 +94,8 @@ def unhurried(harness: Harness) -> Iterator[None]:
 
     def kill() -> None:
         late.append(True)
-        if harness._child is not None:
-            os.kill(harness._child.pid, signal.SIGKILL)
+        if harness._process is not None:
+            os.kill(harness._process.pid, signal.SIGKILL)
 
     late: list[bool] = []
     timer = threading.Timer(PATIENCE, kill)
@@ -212,36 +211,6 @@ def test_only_the_nth_request_is_bad(nth: int) -> None:
                 assert harness.run(program())["before"]
 
 
-@LINUX
-def test_a_child_that_died_meanwhile_costs_nothing() -> None:
-    with Harness("jax", limits=SHORT, boot=f"{HELLO}{EACH}answer()\n") as harness:
-        assert harness.run(program())["before"]
-        first = pid_of(harness)
-        os.kill(first, signal.SIGKILL)
-        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)  # all of its threads
-        assert harness.run(program())["before"]
-
-
-def test_an_answer_is_never_taken_for_that_of_another_snippet() -> None:
-    boot = f"{HELLO}{EACH}say(size=len(line)); say(size=len(line)); time.sleep(0.1)\n"
-    with Harness("jax", limits=SHORT, boot=boot) as harness:
-        for parameters in (1, 2, 3):
-            snippet = program(parameters)
-            assert harness.run(snippet)["size"] == len(request(snippet))
-            time.sleep(0.2)
-
-
-def test_a_child_that_does_not_stop_talking() -> None:
-    boot = f"{HELLO}{EACH}answer()\n    while True: os.write(1, b'x' * 65536)\n"
-    with Harness("jax", limits=SHORT, boot=boot) as harness:
-        for _ in range(2):
-            with unhurried(harness):
-                try:
-                    assert harness.run(program())["before"]
-                except LostError as error:
-                    assert str(error)  # noqa: PT017 - either is well
-
-
 def test_an_error_is_no_reason_for_another_child() -> None:
     boot = f"{HELLO}{EACH}say(error='jax raises TypeError: no') if n == 0 else answer()\n"
     with Harness("jax", limits=SHORT, boot=boot) as harness:
@@ -283,7 +252,7 @@ def test_a_framework_that_does_not_start(name: str) -> None:
     with Harness("jax", limits=limits, boot=boot) as harness, unhurried(harness):
         with pytest.raises(HarnessError) as caught:
             harness.run(program())
-        assert harness._child is None
+        assert harness._process is None
     assert str(caught.value).startswith(f"jax does not start: {message}")
 
 
@@ -294,14 +263,14 @@ def test_a_greeting_that_is_none(said: str) -> None:
     with Harness("jax", limits=SHORT, boot=boot) as harness, unhurried(harness):
         with pytest.raises(HarnessError, match="jax does not start"):
             harness.run(program())
-        assert harness._child is None
+        assert harness._process is None
 
 
 def test_a_device_that_is_not_there_ends_the_child() -> None:
     with Harness("jax", "tpu", SHORT, "import json; print(json.dumps({'fatal': 'no TPU'}), flush=True)") as harness:
         with pytest.raises(HarnessError, match="no TPU"):
             harness.run(program())
-        assert harness._child is None
+        assert harness._process is None
 
 
 def test_what_is_not_installed_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,29 +278,8 @@ def test_what_is_not_installed_is_not_started(monkeypatch: pytest.MonkeyPatch) -
     with Harness("torch", boot="raise AssertionError") as harness:
         with pytest.raises(HarnessError) as caught:
             harness.run(program())
-        assert harness._child is None
+        assert harness._process is None
     assert str(caught.value) == ("torch is not installed here: pip install torch to confirm its findings")
-
-
-# -- limits of all runs -----------------------------------------------------------------------------------------------
-
-
-def test_a_long_run_is_stopped() -> None:
-    boot = f"{HELLO}{EACH}time.sleep(0.3); answer()\n"
-    with Harness("jax", limits=Limits(start=20.0, snippet=5.0, run=0.5), boot=boot) as harness:
-        assert harness.run(program())["before"]
-        assert harness.run(program())["before"]
-        begun = time.monotonic()
-        assert lost(harness) == "the run took more than 0 s"
-        assert time.monotonic() - begun < 0.2
-
-
-def test_starting_again_and_again_is_stopped() -> None:
-    boot = f"import time; time.sleep(0.4)\n{HELLO}{EACH}os._exit(3)\n"
-    with Harness("jax", limits=Limits(start=20.0, snippet=5.0, run=1.0), boot=boot) as harness:
-        reasons = [lost(harness) for _ in range(5)]
-    assert reasons[0] == "the process ended with 3"
-    assert reasons[-1].startswith("the run took more than")
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------
@@ -636,7 +584,7 @@ def test_a_framework_that_is_not_there_is_one_line(
     wherelint: Wherelint, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(harnesses, "installed", lambda framework: False)
-    status, output, errors = wherelint("check", option, "--no-cache", "--output-format", "concise")
+    status, output, errors = wherelint("check", option, "--output-format", "concise")
     only = option == "--only-confirmed"
     assert errors == [
         f"{'error' if only else 'warning'}: jax is not installed here: pip install jax to confirm its findings"
@@ -647,9 +595,7 @@ def test_a_framework_that_is_not_there_is_one_line(
 
 
 def test_a_device_that_is_not_there_is_one_line(wherelint: Wherelint, real: None) -> None:
-    status, output, errors = wherelint(
-        "check", "--confirm", "--no-cache", "--device", "tpu", "--output-format", "concise"
-    )
+    status, output, errors = wherelint("check", "--confirm", "--device", "tpu", "--output-format", "concise")
     assert status == 2
     (line,) = errors
     assert line.startswith("error: jax 0.")
@@ -672,7 +618,7 @@ def test_a_platform_that_does_not_start_is_one_line(
     if platform == "cuda" and any(find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
         pytest.skip("there may be one")
     monkeypatch.setenv("JAX_PLATFORMS", platform)
-    status, output, errors = wherelint("check", "--confirm", "--no-cache", "--output-format", "concise")
+    status, output, errors = wherelint("check", "--confirm", "--output-format", "concise")
     assert status == 1
     (line,) = errors
     assert "AUTO" not in line
@@ -684,7 +630,7 @@ def test_a_platform_that_does_not_start_is_one_line(
 def test_an_interrupted_confirmation_prints_one_line(project: Path, real: None) -> None:
     write(project, {"a.py": UNSAFE})
     process = subprocess.Popen(
-        [sys.executable, "-m", "wherelint", "check", "--confirm", "--no-cache", "a.py"],
+        [sys.executable, "-m", "wherelint", "check", "--confirm", "a.py"],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -695,112 +641,3 @@ def test_an_interrupted_confirmation_prints_one_line(project: Path, real: None) 
     output, errors = process.communicate(timeout=120)
     assert (process.returncode, output, errors) == (130, "", "wherelint: interrupted\n")
     assert gone(int(found[0]))
-
-
-# -- the cache --------------------------------------------------------------------------------------------------------
-
-
-def kept(project: Path) -> Path:
-    """The one confirmation in the cache."""
-    (path,) = (project / ".wherelint_cache" / "confirm").iterdir()
-    return path
-
-
-GOOD: dict[str, Any] = {
-    "verdict": "confirmed", "reason": None, "device": "cpu", "framework_version": "1", "at": {"x": 0.0},
-    "modes": {"eager": {"value": 0.0, "gradient": {"x": float("nan")}}}, "after_fix": None,
-}  # fmt: skip
-FOREIGN: dict[str, Mapping[str, object]] = {
-    "verdict": {"verdict": "innocent"},
-    "verdict-list": {"verdict": ["confirmed"]},
-    "not-run": {"verdict": "not-runnable", "reason": "no"},  # is never kept
-    "no-reason": {"verdict": "not-reproduced", "reason": None},
-    "mode": {"modes": {"dreaming": GOOD["modes"]["eager"]}},
-    "no-modes": {"modes": {}},
-    "finite": {"modes": {"eager": {"value": 0.0, "gradient": {"x": 1.0}}}},
-    "words": {"modes": {"eager": {"value": "0.0", "gradient": {"x": "nan"}}}},
-    "gradient": {"modes": {"eager": {"value": 0.0, "gradient": 3}}},
-    "at-list": {"at": []},
-    "at-words": {"at": {"x": [1.0, "a", None]}},
-    "at-huge": {"at": {"x": 10**400}},
-    "device-number": {"device": 5},
-    "device-escape": {"device": "\x1b[31mred"},
-    "version-lines": {"framework_version": "1\nerror: no"},
-    "after": {"after_fix": {"value_unchanged": 1, "gradient_finite": "yes"}},
-}
-
-
-@pytest.mark.parametrize("style", ["full", "json"])
-@pytest.mark.parametrize("name", [*FOREIGN, "deep", "large"])
-def test_a_foreign_cache_is_ignored(
-    wherelint: Wherelint, project: Path, monkeypatch: pytest.MonkeyPatch, name: str, style: str
-) -> None:
-    """What is not a confirmation that was kept is found again."""
-    answer = {"eager": {"value": [[0.0]] * PROBES, "gradients": [[[float("nan")]] * PROBES]}}
-    boot = f"{HELLO}{EACH}print({json.dumps({'before': answer})!r}, flush=True)\n"
-    monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=boot))
-    arguments = ("check", "--confirm", "--output-format", style, "a.py")
-    first = wherelint(*arguments)
-    assert first[0] == 1
-    texts = {"deep": "[" * 200_000, "large": "[" + "1," * 2_000_000 + "1]"}
-    kept(project).write_text(texts.get(name) or json.dumps({**GOOD, **FOREIGN[name]}))
-    assert wherelint(*arguments) == first
-    assert kept(project).stat().st_size < 10_000
-
-
-SEARCH = """\
-import resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-sys.path.insert(0, {here!r})
-from test_harness import Cache, Path, program
-assert Cache(Path()).find(program(), "cpu") is None
-"""
-
-
-@LINUX
-@pytest.mark.parametrize("target", ["/dev/zero", "fifo"])
-def test_a_cache_that_never_ends_is_ignored(project: Path, target: str) -> None:
-    """A repository may hold a link to a device under the name of what is looked for."""
-    path = Cache(project)._path(program(), "cpu")
-    path.parent.mkdir(parents=True)
-    if target == "fifo":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(target)
-    command = [sys.executable, "-c", SEARCH.format(here=HERE)]
-    ran = subprocess.run(command, env=with_tests(), timeout=60, check=False, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-
-
-@pytest.mark.parametrize("kind", ["directory", "file", "dangling"])
-def test_a_cache_that_cannot_be_written_is_done_without(
-    wherelint: Wherelint, project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(confirming, "Harness", functools.partial(Harness, boot=f"{HELLO}{EACH}answer()\n"))
-    wherelint("check", "--confirm", "a.py")
-    if kind == "directory":
-        path = kept(project)
-        path.unlink()
-        path.mkdir()
-    else:
-        (project / ".wherelint_cache").rename(project / "elsewhere")
-        if kind == "file":
-            (project / ".wherelint_cache").touch()
-        else:
-            (project / ".wherelint_cache").symlink_to("/nowhere/at/all")
-    status, output, errors = wherelint("check", "--confirm", "a.py")
-    assert (status, errors) == (1, [])
-    assert output.endswith("1 confirmed.\n")
-
-
-def test_two_runs_at_once(project: Path, real: None) -> None:
-    write(project, {"a.py": UNSAFE})
-    command = [sys.executable, "-m", "wherelint", "check", "--confirm", "--device", "cpu"]
-    running = [
-        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for _ in range(2)
-    ]
-    outputs = [process.communicate(timeout=100)[0] for process in running]
-    assert outputs[0] == outputs[1]
-    assert outputs[0].endswith("1 confirmed.\n")
-    assert kept(project).suffix == ".json"

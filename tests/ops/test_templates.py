@@ -65,7 +65,7 @@ def _called(mode: str, op: str, static: dict[int, float], count: int) -> tuple[s
         for i in range(count)
     ]
     steps.append(Step(op, tuple(range(count))))
-    return child.program(FRAMEWORK[mode], steps), child.build(FRAMEWORK[mode], steps)  # type: ignore[arg-type]
+    return child.text(FRAMEWORK[mode], steps), child.build(FRAMEWORK[mode], steps)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("mode", "op"), EVERY, ids=lambda each: each)

@@ -209,9 +209,7 @@ class _Stages:
         """The result of running what was found, and why a framework could not be run."""
         options, total = self._options, len(result.findings)
         with progress(options.quiet, "confirming") as update:
-            return confirm_result(
-                result, options.device, options.cache, only=only, progress=lambda done: update(done, total)
-            )
+            return confirm_result(result, options.device, only=only, progress=lambda done: update(done, total))
 
 
 def _write_baseline(result: Result, path: Path, options: CheckOptions, configuration: Configuration) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from wherelint.confirm.cache import Cache
 from wherelint.confirm.harness import MALFORMED, Harness, HarnessError, Limits, LostError
 from wherelint.confirm.routine import PROBES, Routine, Snippet
 from wherelint.finding import AfterFix, Confirmation, Finding, Number, Outcome
@@ -25,49 +24,42 @@ _MOST_NAMES = 6
 def confirm(
     findings: Sequence[Finding],
     device: str = "auto",
-    cache: Cache | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Finding], list[str]]:
     """The findings with their confirmations, in the same order, and why a framework could not be run.
 
-    Their snippets have to be there. What cannot be run is reported as not runnable. Of several places of one cause, one
-    that is confirmed confirms it, and a fix is run at each.
+    What cannot be run is reported as not runnable. Of several places of one cause, one that is confirmed confirms it,
+    and a fix is run at each.
     """
     found: dict[int, Confirmation] = {}
     problems: list[str] = []
     by_framework: dict[str, list[int]] = {}
     for index, finding in enumerate(findings):
         by_framework.setdefault(finding.framework, []).append(index)
-    spent = 0.0
     for framework, indices in by_framework.items():
         unusable: list[str] = []
-        with Harness(framework, device, limits, spent=spent) as harness:
+        with Harness(framework, device, limits) as harness:
             for index in indices:
                 verdicts: list[Confirmation] = []
                 for place in findings[index].places:
-                    verdicts.append(_confirmation(place.snippet, harness, device, cache, unusable))
+                    verdicts.append(_confirmation(place.snippet, harness, unusable))
                     if verdicts[-1].verdict == "confirmed" and verdicts[-1].after_fix is None:
                         break
                 found[index] = max(verdicts, key=lambda each: (each.refutes_fix, each.verdict == "confirmed"))
                 progress(len(found))
-            spent = harness.spent
         problems += unusable
     return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems
 
 
-def _confirmation(
-    snippet: object, harness: Harness, device: str, cache: Cache | None, unusable: list[str]
-) -> Confirmation:
-    """The verdict on one snippet, from the cache or from the framework; ``unusable``: why that cannot be run."""
+def _confirmation(snippet: object, harness: Harness, unusable: list[str]) -> Confirmation:
+    """The verdict on one snippet; ``unusable``: why the framework cannot be run."""
     if not isinstance(snippet, Snippet):
         return Confirmation("not-runnable", snippet if isinstance(snippet, str) else "it has no program")
-    if cache is not None and (known := cache.find(snippet, device)) is not None:
-        return known
     if unusable:
         return Confirmation("not-runnable", unusable[0])
     try:
-        result = verdict(snippet, harness.run(snippet), harness.version, harness.device)
+        return verdict(snippet, harness.run(snippet), harness.version, harness.device)
     except HarnessError as error:
         unusable.append(str(error))
         return Confirmation("not-runnable", str(error))
@@ -75,9 +67,6 @@ def _confirmation(
         return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return Confirmation("not-runnable", MALFORMED, harness.device, harness.version)
-    if cache is not None:
-        cache.keep(snippet, device, result)
-    return result
 
 
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:

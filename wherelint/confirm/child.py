@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.confirm.routine import NotRunnableError, Step
-from wherelint.confirm.spelling import RESERVED, Body, Identifiers, helpers
+from wherelint.confirm.spelling import RESERVED, Identifiers, body, program
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frameworks.base import DeviceError, Function, Mode
 
@@ -76,14 +76,13 @@ def answer(framework: str, modes: dict[str, Mode], request: dict[str, Any]) -> d
 def build(framework: str, steps: Sequence[Step]) -> Function:
     """The function of the parameters that some steps make. Raises NotRunnableError where an operation is missing."""
     names: dict[str, Any] = {}
-    exec(program(framework, steps), names)  # templates of this package, and numbers
+    exec(text(framework, steps), names)  # templates of this package, and numbers
     function: Function = names["routine"]
     return function
 
 
-def program(framework: str, steps: Sequence[Step]) -> str:
+def text(framework: str, steps: Sequence[Step]) -> str:
     """The program of that function, with all that it needs."""
     parameters = [f"x{i}" for i, step in enumerate(steps) if step.op == "leaf"]
-    body = Body(framework, steps, parameters, Identifiers({*RESERVED, *parameters}))
-    head = f"def routine({', '.join(parameters)}):"
-    return "\n".join([*FRAMEWORKS[framework].imports, *helpers(framework, body.used), head, *body.lines])
+    statements = body(framework, steps, parameters, Identifiers({*RESERVED, *parameters}))
+    return "\n".join([*FRAMEWORKS[framework].imports, program(framework, [("routine", parameters, statements)])])

@@ -27,12 +27,12 @@ _BOOT = """
 from wherelint.confirm.child import main
 main(*sys.argv[1:])
 """
-#: A child that is busy does not outlive its parent, however that ends; nor does the folder that it was given.
+#: A child that is busy does not outlive its parent, however that ends; nor does its folder.
 _WATCH = """
 import os, shutil, threading, time
-def watch(parent=os.getppid(), room=os.getcwd()):
+def watch(parent=os.getppid(), folder=os.getcwd()):
     while os.getppid() == parent: time.sleep(0.5)
-    shutil.rmtree(room, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
 """
@@ -50,11 +50,10 @@ class LostError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take: seconds to start a framework, for each snippet and for all; bytes of memory."""
+    """What a run may take: seconds to start a framework, and for each snippet; bytes of memory."""
 
     start: float = 180.0
     snippet: float = 60.0
-    run: float = 1800.0
     memory: int = 8 << 30
 
 
@@ -64,18 +63,15 @@ def installed(framework: str) -> bool:
 
 
 class Harness:
-    """Runs the snippets of one framework. A context manager: the child ends with it."""
+    """Runs the snippets of one framework in a child process. A context manager: the child ends with it."""
 
-    def __init__(
-        self, framework: str, device: str = "auto", limits: Limits | None = None, boot: str = _BOOT, spent: float = 0.0
-    ) -> None:
+    def __init__(self, framework: str, device: str = "auto", limits: Limits | None = None, boot: str = _BOOT) -> None:
         self._framework = framework
         self._device = device
         self._limits = limits or Limits()
         self._boot = boot
-        self._child: _Child | None = None
-        #: Seconds that were spent so far, by other frameworks too.
-        self.spent = spent
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         #: As the child names them.
         self.version = self.device = ""
 
@@ -87,17 +83,9 @@ class Harness:
 
     def run(self, snippet: Snippet) -> dict[str, Any]:
         """The results of a snippet's routines by mode. Raises LostError, or HarnessError where nothing can be run."""
-        if self.spent > self._limits.run:
-            raise LostError(f"the run took more than {self._limits.run:.0f} s")
-        begun = time.monotonic()
-        try:
-            if self._child is not None and not self._child.quiet():
-                self._end()  # it died meanwhile, or writes unasked: that is no fault of this snippet
-            if self._child is None:
-                self._start()
-            reply = self._exchange(request(snippet), self._limits.snippet)
-        finally:
-            self.spent += time.monotonic() - begun
+        if self._process is None:
+            self._start()
+        reply = self._exchange(request(snippet), self._limits.snippet)
         if "error" in reply:
             raise LostError(str(reply["error"]))
         return reply
@@ -109,7 +97,7 @@ class Harness:
         if sys.platform == "win32":  # selectors know no pipes there
             raise HarnessError("findings cannot be confirmed on Windows: run it in WSL")
         try:
-            self._child = _Child(command(_WATCH + self._boot, name, self._device), self._device)
+            self._launch()
             hello = self._exchange(b"", self._limits.start)
             if "fatal" not in hello:
                 self.version, self.device = str(hello["version"]), str(hello["device"])
@@ -124,108 +112,80 @@ class Harness:
         self._end()
         raise HarnessError(why)
 
+    def _launch(self) -> None:
+        """Start the child, in a folder of its own."""
+        self._folder = tempfile.TemporaryDirectory(prefix="wherelint-")
+        home = self._folder.name
+        environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        environment |= {"HOME": home, "TMPDIR": home, "TF_CPP_MIN_LOG_LEVEL": "3",
+                        "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # fmt: skip
+        if self._device == "cpu":
+            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+        with open(os.path.join(home, "stderr"), "wb") as stderr:
+            self._process = subprocess.Popen(
+                command(_WATCH + self._boot, self._framework, self._device), stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=stderr, bufsize=0, cwd=home, env=environment, start_new_session=True,
+            )  # fmt: skip
+
     def _exchange(self, message: bytes, seconds: float) -> dict[str, Any]:
-        assert self._child is not None
+        """Send a line and read one of JSON. Raises LostError where none comes, with the reason, and ends the child."""
         try:
-            return self._child.exchange(message, seconds, self._limits.memory)
+            with suppress(ValueError, RecursionError):
+                if isinstance(answer := json.loads(self._answer(message, seconds)), dict):
+                    return answer
+            raise LostError(MALFORMED)
         except LostError:
             self._end()
             raise
 
-    def _end(self) -> None:
-        if self._child is not None:
-            self._child.end()
-            self._child = None
-
-
-class _Child:
-    """A process in a folder of its own, which answers a line with a line of JSON."""
-
-    def __init__(self, arguments: list[str], device: str) -> None:
-        self._room = tempfile.TemporaryDirectory(prefix="wherelint-")
-        environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        environment |= {"HOME": self._room.name, "TMPDIR": self._room.name, "TF_CPP_MIN_LOG_LEVEL": "3",
-                        "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # fmt: skip
-        if device == "cpu":
-            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-        try:
-            with open(os.path.join(self._room.name, "stderr"), "wb") as stderr:
-                self._process = subprocess.Popen(
-                    arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0,
-                    cwd=self._room.name, env=environment, close_fds=True, start_new_session=True,
-                )  # fmt: skip
-        except OSError:
-            self._room.cleanup()
-            raise
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self.pid = self._process.pid
-        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._input, False)
-        self._unread = b""
-
-    def quiet(self) -> bool:
-        """Whether it lives and waits for a request, and wrote nothing unasked."""
+    def _answer(self, message: bytes, seconds: float) -> bytes:
+        process, until, read = self._process, time.monotonic() + seconds, b""
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        os.set_blocking(process.stdin.fileno(), False)
         with selectors.DefaultSelector() as selector:
-            selector.register(self._output, selectors.EVENT_READ)
-            return not self._unread and not selector.select(0)
-
-    def exchange(self, message: bytes, seconds: float, memory: int) -> dict[str, Any]:
-        """Send some bytes and read one line. Raises LostError where none comes, with the reason."""
-        until = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._output, selectors.EVENT_READ)
-            if message:
-                selector.register(self._input, selectors.EVENT_WRITE)
-            while b"\n" not in self._unread:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not read.endswith(b"\n"):
                 if time.monotonic() > until:
                     raise LostError(f"it took more than {seconds:.0f} s")
-                if _resident(self.pid) > memory:
-                    raise LostError(f"it took more than {memory / 2**30:.1f} GiB of memory")
-                for key, _ in selector.select(_POLL):
-                    if key.fd == self._input:
-                        try:
-                            message = message[os.write(self._input, message) :]
-                        except BlockingIOError:
-                            continue
-                        except OSError:  # it died meanwhile; its last answer is read all the same
-                            message = b""
-                        if not message:
-                            selector.unregister(self._input)
-                    elif read := os.read(self._output, 1 << 20):
-                        self._unread += read
-                    else:
+                if _resident(process.pid) > self._limits.memory:
+                    raise LostError(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
+                with suppress(OSError):  # a child that died is seen below
+                    message = message[process.stdin.write(message) or 0 :] if message else b""
+                if selector.select(0.001 if message else _POLL):
+                    piece = os.read(process.stdout.fileno(), 1 << 20)
+                    if not piece:
                         raise LostError(self._last_words())
-        line, _, self._unread = self._unread.partition(b"\n")
-        with suppress(ValueError, RecursionError):
-            if isinstance(answer := json.loads(line), dict):
-                return answer
-        raise LostError(MALFORMED)
+                    read += piece
+        return read
 
     def _last_words(self) -> str:
         """Why the process is gone."""
+        assert self._process is not None
+        assert self._folder is not None
         try:
             status = self._process.wait(1)
         except subprocess.TimeoutExpired:
-            return "the process hung up"
+            return "the process closed its output"
         if status < 0:
-            numbers = {number.value: number.name for number in signal.Signals}
-            return f"the process died of {numbers.get(-status, f'signal {-status}')}"
-        lines: list[str] = []
+            return f"the process died of {signal.Signals(-status).name}"
         with suppress(OSError):
-            lines = Path(self._room.name, "stderr").read_bytes().decode(errors="replace").strip().splitlines()
-        return f"the process ended with {status}{f': {lines[-1][:200]}' if lines else ''}"
+            lines = Path(self._folder.name, "stderr").read_bytes().decode(errors="replace").strip().splitlines()
+            return f"the process ended with {status}{f': {lines[-1][:200]}' if lines else ''}"
+        return f"the process ended with {status}"
 
-    def end(self) -> None:
-        """Kill it with all that it started, and remove its folder."""
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except OSError:
-            self._process.kill()
-        with suppress(OSError), self._process:  # closes its pipes, and waits
-            pass
+    def _end(self) -> None:
+        """Kill the child with all that it started, and remove its folder."""
+        if self._process is not None:
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(OSError), self._process:  # closes its pipes, and waits
+                pass
         with suppress(OSError):
-            self._room.cleanup()
+            if self._folder is not None:
+                self._folder.cleanup()
+        self._process = self._folder = None
 
 
 def request(snippet: Snippet) -> bytes:

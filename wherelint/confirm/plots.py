@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.confirm.fixed import after_fix
+from wherelint.confirm.after_fix import after_fix
 from wherelint.finding import Curve, Finding, Plot
 from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import Detection, arithmetic
@@ -20,8 +20,8 @@ from wherelint.search.probes import Inputs
 
 #: How many points lie evenly on a line, and how many ever closer to the witness on each side of it, four a decade.
 _EVENLY, _CLOSER = 41, 20
-#: How many inputs are moved alone to find where the gradient is finite, and at how many points it should be.
-_MOST_ALONE, _ENOUGH = 5, 6
+#: At how many points the gradient should be finite.
+_ENOUGH = 6
 
 
 class _Line(NamedTuple):
@@ -30,15 +30,6 @@ class _Line(NamedTuple):
     moved: dict[Leaf, Array]
     at: Array
     inputs: Inputs
-
-    def reached(self, values: Values, conditions: Collection[Node]) -> Array:
-        """The points in order, from the witness to where the function does something else on both sides."""
-        allowed = np.ones(len(self.at), np.bool_)
-        for condition in conditions:
-            allowed &= rows(truth(values[condition]))
-        order = np.argsort(self.at)
-        here, gone = int(order.argmin()), np.flatnonzero(~allowed[order])
-        return order[max(gone[gone < here], default=-1) + 1 : min(gone[gone > here], default=len(order))]
 
 
 class _Drawn(NamedTuple):
@@ -49,12 +40,6 @@ class _Drawn(NamedTuple):
     wrt: Leaf
     elements: Array
     lane: int
-
-    def telling(self, shown: Array) -> tuple[bool, bool]:
-        """Whether the line leads from where the gradient is lost to where it is finite, and whether that varies."""
-        value, gradient = self.value[shown], self.gradient[shown]
-        known = gradient[np.isfinite(gradient) & np.isfinite(value)]
-        return len(known) >= _ENOUGH, len(known) > 0 and bool(np.ptp(known) > 0)
 
 
 def with_plot(analysis: Analysis, finding: Finding) -> Finding:
@@ -67,88 +52,76 @@ def with_plot(analysis: Analysis, finding: Finding) -> Finding:
 
 
 def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | None:
-    root, framework = detection.search.root, arithmetic(detection.framework)
-    conditions = detection.search.path_conditions
-    found: list[tuple[tuple[bool, bool], _Line, Array, Array, _Drawn]] = []
-    for line in _lines(detection):
+    """The first line that leads to where the gradient is finite; without one the last line."""
+    root, conditions = detection.search.root, detection.search.path_conditions
+    lost = [leaf for leaf, gradient in detection.hazard.gradient.items() if not np.isfinite(gradient).all()]
+    best: tuple[_Line, Array, Array, _Drawn] | None = None
+    for line in _lines(detection, lost):
         values = evaluate(topological([root, *conditions]), line.inputs)
-        shown = line.reached(values, conditions)
-        if len(shown) > 1:
-            each = _drawn(root, values, framework, line, _lost(detection))
-            found += [(drawn.telling(shown), line, shown, values[root], drawn) for drawn in each]
-        if any(all(telling) for telling, *_ in found):
-            break
-    if not found:
+        order = np.argsort(line.at)
+        for condition in conditions:
+            order = order[np.broadcast_to(rows(truth(values[condition])), len(line.at))[order]]
+        drawn = _drawn(root, values, detection, line, lost)
+        if drawn is not None and len(order) > 1:
+            best = line, order, values[root], drawn
+            if np.isfinite(drawn.gradient[order]).sum() >= _ENOUGH:
+                break
+    if best is None:
         return None
-    _, line, shown, known, before = max(found, key=lambda one: one[0])
-    fixed = after_fix(analysis, finding, detection, line.inputs, known)
-
-    def curve(value: Array, gradient: Array) -> Curve:
-        return Curve(_numbers(value[shown]), _numbers(gradient[shown]))
-
+    line, order, known, before = best
     after = None
+    fixed = after_fix(analysis, finding, detection, line.inputs, known)
     if fixed is not None:
         same = [[n for n in leaves(each) if n.name == before.wrt.name] for each in (root, fixed.root)]
         if len(same[0]) == len(same[1]):
-            leaf = same[1][same[0].index(before.wrt)]
-            value, gradients = _element(fixed.root, before.lane, fixed.values, framework)
-            after = curve(value, _summed(gradients[leaf], before.elements)) if leaf in gradients else None
+            wrt = same[1][same[0].index(before.wrt)]
+            after = _element(fixed.root, before.lane, fixed.values, detection, wrt, before.elements)
+    curves = [each and Curve(_numbers(each.value[order]), _numbers(each.gradient[order])) for each in (before, after)]
     names = tuple(leaf.name for leaf in line.moved)
     witness, *_ = _numbers(line.at)
-    return Plot(names, before.wrt.name, witness, _numbers(line.at[shown]), curve(before.value, before.gradient), after)
+    return Plot(names, before.wrt.name, witness, _numbers(line.at[order]), curves[0], curves[1])
 
 
-def _lost(detection: Detection) -> list[Leaf]:
-    """The inputs that lose their gradient at the witness."""
-    return [leaf for leaf, gradient in detection.hazard.gradient.items() if not np.isfinite(gradient).all()]
+def _drawn(root: Node, values: Values, detection: Detection, line: _Line, lost: Collection[Leaf]) -> _Drawn | None:
+    """The first element of a selection that loses a gradient at the witness."""
+    for lane in range(values[root].shape[1]):
+        for leaf in lost:
+            elements = line.moved[leaf] if list(line.moved) == [leaf] else np.ones(LANES, np.bool_)
+            drawn = _element(root, lane, values, detection, leaf, elements)
+            if drawn is not None and not np.isfinite(drawn.gradient[0]):
+                return drawn
+    return None
 
 
-def _drawn(root: Node, values: Values, framework: str, line: _Line, lost: Collection[Leaf]) -> list[_Drawn]:
-    """The first element of a selection that loses a gradient at the witness, for each input that does."""
-    for index in range(values[root].shape[1]):
-        value, gradients = _element(root, index, values, framework)
-        bad = {n: b for n in lost if n in gradients and (b := ~np.isfinite(gradients[n][0])).any()}
-        if bad:
-            # What moves together is one number, as the plot shows it.
-            together = line.moved if len(line.moved) == 1 else {}
-            chosen = {n: together.get(n, elements) for n, elements in bad.items()}
-            return [_Drawn(value, _summed(gradients[n], chosen[n]), n, chosen[n], index) for n in bad]
-    return []
-
-
-def _element(root: Node, index: int, values: Values, framework: str) -> tuple[Array, dict[Node, Array]]:
-    """One element of a node, and its gradients."""
-    element = Node("lane", (root,), Static(index=index))
-    order = topological([element])
+def _element(root: Node, lane: int, values: Values, detection: Detection, wrt: Leaf, elements: Array) -> _Drawn | None:
+    """One element of a node, and its gradient with respect to a number that is some elements of an input."""
+    element = Node("lane", (root,), Static(index=lane))
     values = evaluate([element], {}, known=values)
     points = max(map(len, values.values()))
-    value = np.broadcast_to(values[element], (points, 1))[:, 0]
-    found = backward(Tape(order), {**values, element: value[:, None]}, element, framework, symbolic=False).cotangents
-    return value, {n: np.broadcast_to(found[n], (points, found[n].shape[1])) for n in leaves(root) if n in found}
+    value = np.broadcast_to(values[element], (points, 1))
+    tape, framework = Tape(topological([element])), arithmetic(detection.framework)
+    found = backward(tape, {**values, element: value}, element, framework, symbolic=False).cotangents
+    if wrt not in found:
+        return None
+    gradient = np.broadcast_to(found[wrt], (points, found[wrt].shape[1]))
+    gradient = gradient[:, elements if gradient.shape[1] == len(elements) else [0]]
+    return _Drawn(value[:, 0], gradient.sum(axis=1), wrt, elements, lane)
 
 
-def _summed(gradient: Array, elements: Array) -> Array:
-    """The gradient of a number that is some elements of an input."""
-    return np.asarray(gradient[:, elements if gradient.shape[1] == len(elements) else [0]].sum(axis=1))
-
-
-def _lines(detection: Detection) -> Iterator[_Line]:
-    """Lines through the witness that may lead to where all is well, those along one input first."""
+def _lines(detection: Detection, lost: Collection[Leaf]) -> Iterator[_Line]:
+    """Lines through the witness: along each input that loses its gradient or is read there, then along all at once."""
     witness = detection.hazard.inputs
     start = {**witness, **(detection.search.starts[0] if detection.search.starts else {})}
-    lost = [whole(leaf, witness) for leaf in _lost(detection)]
-    read = dict.fromkeys([*lost, *(whole(leaf, witness) for leaf in leaves(detection.hazard.op))])
-    moved = [n for n in read if n.kind == "float" and n in witness and np.isfinite(witness[n]).all()]
-    for leaf in moved[:_MOST_ALONE]:
+    read = dict.fromkeys(whole(leaf, witness) for leaf in (*lost, *leaves(detection.hazard.op)))
+    movable = [n for n in read if n.kind == "float" and n in witness and np.isfinite(witness[n]).all()]
+    for leaf in movable:
         now, usual = (np.broadcast_to(each[leaf], (1, LANES))[0] for each in (witness, start))
         bad = ~np.isfinite(np.broadcast_to(detection.hazard.gradient.get(leaf, np.zeros((1, 1))), (1, LANES))[0])
         lane = int((bad if bad.any() else now != usual).argmax())
         at = now[lane] + _steps(_round(abs(float(usual[lane] - now[lane]))))
-        alike = now == now[lane]
-        for elements in (alike, np.arange(LANES) == lane) if alike.sum() > 1 else (alike,):
-            yield _Line({leaf: elements}, at, _along(witness, {leaf: np.where(elements, at[:, None], now)}, len(at)))
-    apart = [n for n in moved if not np.array_equal(witness[n], start[n])]
-    if apart:
+        elements = now == now[lane]
+        yield _Line({leaf: elements}, at, _along(witness, {leaf: np.where(elements, at[:, None], now)}, len(at)))
+    if apart := [n for n in movable if not np.array_equal(witness[n], start[n])]:
         at = _steps(1.0)
         together: Inputs = {n: witness[n] + at[:, None] * (start[n] - witness[n]) for n in apart}
         yield _Line(dict.fromkeys(apart, np.ones(LANES, np.bool_)), at, _along(witness, together, len(at)))
@@ -166,11 +139,8 @@ def _steps(span: float) -> Array:
 
 
 def _round(distance: float) -> float:
-    """A round number, a little more than a distance; 1 where there is none."""
-    if not 0 < distance < np.inf:
-        return 1.0
-    unit = 10.0 ** np.floor(np.log10(distance))
-    return float(next(n * unit for n in (1, 2, 5, 10, 20) if n * unit > 1.2 * distance))
+    """The power of ten above a distance; 1 where there is none."""
+    return float(10 ** np.ceil(np.log10(1.2 * distance))) if 0 < distance < np.inf else 1.0
 
 
 def _numbers(array: Array) -> tuple[float, ...]:

@@ -31,7 +31,7 @@ class Step:
     kind: Kind = "float"
     #: "const": one number or one an element; "lane", "nth": an index; "gather": several; "leaf": differentiated or not.
     data: Any = None
-    #: The author's name for it; of a parameter that has none, the author's spelling.
+    #: What the author calls a parameter.
     name: str = ""
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from wherelint.confirm.routine import Routine, Snippet, Step
-from wherelint.confirm.spelling import Body, Identifiers, helpers, literal
+from wherelint.confirm.spelling import Identifiers, body, literal, program
 from wherelint.finding import Finding
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.notebook import spelled
@@ -32,13 +32,10 @@ def script(snippet: Snippet, finding: Finding) -> str:
         routines.append(("fixed", "after the fix", snippet.after))
     inputs: dict[object, tuple[str, str]] = {}
     vector = any(_vector(routine) for _, _, routine in routines)
-    used: set[str] = set()
-    defined, calls = [], []
+    functions, calls = [], []
     for name, label, routine in routines:
         parameters, signature = _parameters(routine, names, inputs, framework, vector)
-        body = Body(framework, routine.steps, parameters, names.inside())
-        defined.append("\n".join([f"def {name}({', '.join(signature)}):", *body.lines]))
-        used |= body.used
+        functions.append((name, signature, body(framework, routine.steps, parameters, names.inside())))
         watched = [text for text, step in zip(parameters, routine.parameters, strict=True) if step.data]
         passed = f"({', '.join(signature)}{',' * (len(signature) == 1)})"
         calls.append(f"report({json.dumps(label)}, {name}, {passed}, {json.dumps(watched)})")
@@ -50,11 +47,11 @@ def script(snippet: Snippet, finding: Finding) -> str:
         *(["an array has four elements here, whatever it has there"] if vector else []),
         *([] if snippet.after else ["no fix is offered"]),
     ]
-    imports = [line for line, mark in FRAMEWORKS[framework].imports.items() if mark in "\n".join(defined)]
+    defined = program(framework, functions)
+    imports = [line for line, mark in FRAMEWORKS[framework].imports.items() if mark in defined]
     parts = [
         "\n".join([*(f"# {''.join(c if c.isprintable() else '?' for c in line)}" for line in head), *imports]),
-        *helpers(framework, used),
-        *defined,
+        defined,
         FRAMEWORKS[framework].report.strip(),
         "\n".join([*(line for _, line in inputs.values()), *calls]),
     ]

@@ -1,18 +1,16 @@
 """From the graph of a finding to the plain program that shows it, before and after the fix."""
 
-import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
-from wherelint.confirm.fixed import after_fix, poisoned
+from wherelint.confirm.after_fix import after_fix, poisoned
 from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Routine, Snippet, Step
 from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import Detection
-from wherelint.frontend.module import Block
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, Static, leaves, topological
 from wherelint.interpret.values import Origin
@@ -21,7 +19,6 @@ from wherelint.search.batch import joined, rows
 from wherelint.search.probes import Inputs, perturbations
 
 _MOST_MOVED = 10
-_MOST_ROUNDS = 4
 
 
 def with_snippets(analysis: Analysis, finding: Finding) -> Finding:
@@ -46,38 +43,20 @@ def _program(analysis: Analysis, finding: Finding) -> Snippet | str:
 def _snippet(analysis: Analysis, finding: Finding, detection: Detection) -> Snippet:
     root = detection.search.root
     order = topological([root, *detection.search.path_conditions])
-    witness, resolved, choices = _resolved(root, order, detection)
+    witness = detection.hazard.inputs
+    resolved, choices = resolve_choices(root, evaluate(order, witness))
     inputs = _probes(detection, witness, order, choices)
     values = evaluate(order, inputs)
     bad = still = poisoned(root, values, detection.framework)
     before, after = routine(resolved, inputs), None
-    if (fixed := after_fix(analysis, finding, detection, inputs, values[root], _MOST_ROUNDS)) is not None:
+    if (fixed := after_fix(analysis, finding, detection, inputs, values[root])) is not None:
         with suppress(NotRunnableError):
-            now, _ = taken(fixed.root, evaluate(topological([fixed.root]), {n: v[:1] for n, v in fixed.inputs.items()}))
-            after, still = routine(now, fixed.inputs), fixed.poisoned
+            at_witness = evaluate(topological([fixed.root]), {n: v[:1] for n, v in fixed.inputs.items()})
+            after = routine(resolve_choices(fixed.root, at_witness)[0], fixed.inputs)
+            still = poisoned(fixed.root, fixed.values, detection.framework)
     repaired = tuple((bad & ~still).tolist())
     infinite = bool(np.isinf(detection.hazard.value).any())
     return Snippet(finding.framework, finding.function, before, after, tuple(bad.tolist()), repaired, infinite)
-
-
-def _resolved(root: Node, order: list[Node], detection: Detection) -> tuple[Inputs, Node, dict[Node, bool]]:
-    """A witness, and the graph without the arms that it does not take.
-
-    A number of the Python program is one for all elements; where the search moved it at one of them only, what it is
-    at some element is what it is.
-    """
-    witness = detection.hazard.inputs
-    uneven = [n for n, v in witness.items() if n.op == "leaf" and n.kind == "int" and (v != v[:, :1]).any()]
-    for lane in (None, *range(LANES if uneven else 0)):
-        even = {} if lane is None else {n: np.repeat(witness[n][:, lane : lane + 1], LANES, axis=1) for n in uneven}
-        values = evaluate(order, {**witness, **even})
-        try:
-            found = taken(root, values)
-        except NotRunnableError:
-            continue
-        if lane is None or poisoned(root, values, detection.framework).all():
-            return {**witness, **even}, *found
-    raise NotRunnableError("a choice of the program differs between the elements")
 
 
 def _probes(detection: Detection, witness: Inputs, order: list[Node], choices: Mapping[Node, bool]) -> Inputs:
@@ -103,42 +82,32 @@ def _probes(detection: Detection, witness: Inputs, order: list[Node], choices: M
     return {n: v for n, v in found.items() if n.op != "const"} | held
 
 
-def taken(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
+def resolve_choices(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]]:
     """The graph without lazy choices, each replaced by the arm that a witness takes; the predicates and their truth.
 
     Raises NotRunnableError where a choice differs between the elements.
     """
     choices: dict[Node, bool] = {}
-    done: dict[Node, Node] = {}
-    todo = [root]
-    while todo:
-        node = todo[-1]
-        operands: tuple[Node, ...] = node.inputs
-        lazy = node.op == "cond"
-        read = operands[3:] if lazy else ()
-        if lazy:
-            holds = truth(witness[node.inputs[0]])
-            if holds.any() == holds.all():
-                choices[node.inputs[0]] = bool(holds.all())
-                operands = (node.inputs[1 if holds.all() else 2], *read)
-            elif node.inputs[0].op == "const":  # elements that are written by their place: `x.at[0].add(1.0)`
-                lazy = False
-            else:
-                raise NotRunnableError("a choice of the program differs between the elements")
-        waiting = [i for i in operands if i not in done]
-        if node not in done and waiting:
-            todo += waiting
+    found: dict[Node, Node] = {}
+    for node in topological([root]):
+        inputs = tuple(found[i] for i in node.inputs)
+        if node.op != "cond":
+            found[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
             continue
-        todo.pop()
-        inputs = tuple(done[i] for i in operands)
-        if lazy:
+        holds = truth(witness[node.inputs[0]])
+        if holds.any() == holds.all():
+            choices[node.inputs[0]] = bool(holds.all())
+            arm = inputs[1 if holds.all() else 2]
             # What an arm reads receives a zero, as an element does that is not picked.
-            done[node] = replace(node, op="pick", inputs=inputs, static=Static()) if read else inputs[0]
-        elif node.op == "cond":
-            done[node] = replace(node, op="where", inputs=inputs)
-        elif node not in done:
-            done[node] = node if inputs == node.inputs else replace(node, inputs=inputs)
-    return done[root], choices
+            read = node.inputs[3:]
+            found[node] = replace(node, op="pick", inputs=(arm, *inputs[3:]), static=Static()) if read else arm
+        elif node.inputs[0].op == "const":  # elements that are written by their place: `x.at[0].add(1.0)`
+            found[node] = replace(node, op="where", inputs=inputs)
+        else:
+            found[node] = replace(node, op="undecided")
+    if any(node.op == "undecided" for node in topological([found[root]])):
+        raise NotRunnableError("a choice of the program differs between the elements")
+    return found[root], choices
 
 
 def routine(root: Node, inputs: Inputs) -> Routine:
@@ -159,8 +128,6 @@ class _Steps:
         self._known = set(order)
         self._values = evaluate(order, inputs)
         self._fixed = {n for n in _constants(order) if n.op == "stack" or not self._wide(n)}
-        #: The variables that were assigned expressions, by the identities of these.
-        self._assigned: dict[Block, dict[int, str]] = {}
         self._steps: list[Step] = []
         self._probes: list[Array] = []
         self._place: dict[Node, int] = {}
@@ -216,7 +183,6 @@ class _Steps:
         return [self._standing_for(i) for i in node.inputs]
 
     def _add(self, node: Node, operands: tuple[int, ...]) -> int:
-        name = self._name(node)
         if node.op == "const" or node in self._fixed:
             exact = node.value if isinstance(node, Const) and node not in self._inputs else self._values[node]
             return self._push(_number(node, exact))
@@ -231,17 +197,8 @@ class _Steps:
                 self._push(Step("lane", (o,), part.kind, i)) if self._wide(part) else o
                 for i, (o, part) in enumerate(zip(operands, parts, strict=True))
             ]
-            return self._push(Step("join", tuple(lanes), "float", None, name))
-        return self._push(_operation(node, operands, name))
-
-    def _name(self, node: Node) -> str:
-        """The author's variable that was assigned a value; empty where it went without one."""
-        origin = node.origin
-        if not isinstance(origin, Origin):
-            return ""
-        if origin.block not in self._assigned:
-            self._assigned[origin.block] = dict(_assignments(origin.block.chunk.statement))
-        return self._assigned[origin.block].get(id(origin.node), "")
+            return self._push(Step("join", tuple(lanes), "float"))
+        return self._push(_operation(node, operands))
 
     def _push(self, step: Step) -> int:
         self._steps.append(step)
@@ -266,26 +223,14 @@ def _number(node: Node, values: Array) -> Step:
     return Step("const", (), node.kind, numbers[0] if len(numbers) == 1 else tuple(numbers))
 
 
-def _operation(node: Node, operands: tuple[int, ...], name: str) -> Step:
+def _operation(node: Node, operands: tuple[int, ...]) -> Step:
     if isinstance(node, Leaf) and node.of is not None:
-        return Step("lane", operands, node.kind, node.of[1] % LANES, name)
+        return Step("lane", operands, node.kind, node.of[1] % LANES)
     data = {"lane": node.static.index % LANES, "pick": node.static.index, "gather": node.static.lanes}.get(node.op)
     op = {"pick": "nth", "compress": "keep"}.get(node.op, node.op)
-    return Step(op, operands, "float" if node.op == "pick" else node.kind, data, name)
+    return Step(op, operands, "float" if node.op == "pick" else node.kind, data)
 
 
 def _text(node: Node) -> str:
     """How the author wrote a value."""
     return node.origin.block.text(node.origin.node) if isinstance(node.origin, Origin) else node.op
-
-
-def _assignments(statement: ast.stmt) -> Iterator[tuple[int, str]]:
-    """The identity of every expression that a plain variable is assigned, with the variable's name."""
-    for node in ast.walk(statement):
-        target: ast.AST | None = None
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
-            target = node.target
-        if isinstance(target, ast.Name):
-            yield id(getattr(node, "value", None)), target.id

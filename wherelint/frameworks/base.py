@@ -135,11 +135,10 @@ class Framework:
     #: How operations are written that are not simply called, and the helpers that need definitions.
     templates: str = ""
     helpers: Mapping[str, str] = field(default_factory=dict)
-    #: Whether functions take numbers for tensors, and operators integers beside floats and booleans.
+    #: Whether functions take numbers for tensors.
     takes_numbers: bool = True
     #: Operations whose results are saved for the backward pass, which raises where something was written into one.
     saved: frozenset[str] = frozenset()
-    mixes_types: bool = True
     #: The function ``report`` of a script, an array, and one with respect to which it differentiates.
     report: str = ""
     literal: str = "{}"

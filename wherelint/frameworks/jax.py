@@ -133,8 +133,6 @@ dot: jnp.sum(a * b, axis=-1, keepdims=True)
 linear: jnp.sum(a * b, axis=-1, keepdims=True) + c
 cumsum cumprod: jnp.{op}(a, axis=-1)
 logcumsumexp: jax.lax.cumlogsumexp(a, axis=a.ndim - 1)
-clip_min: jnp.clip(a, min=b)
-clip_max: jnp.clip(a, max=b)
 clamp: jax.lax.clamp(b, a, c)
 round: jnp.round(a)
 round_away: jax.lax.round(a)

@@ -155,8 +155,6 @@ cumsum: tf.cumsum(a, axis=-1)
 cumprod: tf.math.cumprod(a, axis=-1)
 logcumsumexp: tf.math.cumulative_logsumexp(a, axis=-1)
 clip: tf.clip_by_value(a, b, c)
-clip_min: tf.maximum(a, b)
-clip_max: tf.minimum(a, b)
 polygamma: tf.math.polygamma(tf.constant(a, tf.float32), b)
 cholesky inv: tf.linalg.{op}(a[..., None, None])[..., 0, 0]
 det logdet: tf.linalg.{op}(a[..., None, None])
@@ -241,7 +239,6 @@ FRAMEWORK = Framework(
     distributions=("tensorflow", "tensorflow-cpu", "keras"),
     imports={"import keras": "keras.ops", "import tensorflow as tf": ""},
     templates=_TEMPLATES,
-    mixes_types=False,
     helpers=helpers("tf", "concat", "axis", _KEEP),
     report=_REPORT,
     literal="tf.constant({})",

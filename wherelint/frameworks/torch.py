@@ -136,8 +136,6 @@ dot: torch.sum(a * b, dim=-1, keepdim=True)
 linear: torch.sum(a * b, dim=-1, keepdim=True) + c
 cumsum cumprod logcumsumexp softmax log_softmax: torch.{op}(a, dim=-1)
 clip: torch.clamp(a, b, c)
-clip_min: torch.clamp(a, min=b)
-clip_max: torch.clamp(a, max=b)
 mod: torch.remainder(a, b)
 floor_divide: torch.floor_divide(a, b)
 softplus: F.softplus(a)

@@ -99,19 +99,17 @@ def without_known(result: Result, settings: Callable[[Path], Settings]) -> Resul
 def confirm_result(
     result: Result,
     device: str,
-    cache: Path | None,
     *,
     only: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Result, list[str]]:
     """The result with a confirmation of every finding, and why a framework could not be run.
 
-    ``only``: without the findings that were not confirmed. ``cache`` is the directory that keeps confirmations.
+    ``only``: without the findings that were not confirmed.
     """
     from wherelint.confirm import confirm
-    from wherelint.confirm.cache import Cache
 
-    confirmed, problems = confirm(result.findings, device, Cache(cache) if cache else None, progress=progress)
+    confirmed, problems = confirm(result.findings, device, progress=progress)
     rest = iter(confirmed)
     reports = tuple(replace(r, findings=tuple(next(rest) for _ in r.findings)) for r in result.reports)
     if not only:

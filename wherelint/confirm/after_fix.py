@@ -1,0 +1,82 @@
+"""The selection of a finding in the text with the fix: its graph, and the same inputs by their names."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from wherelint.finding import Finding
+from wherelint.findings.analysis import Analysis
+from wherelint.findings.hazards import Detection, arithmetic
+from wherelint.fix.verify.inputs import benign, names_of
+from wherelint.frontend.syntax import GiveUp
+from wherelint.graph.differentiate import Tape, backward
+from wherelint.graph.evaluate import Values, evaluate
+from wherelint.graph.node import Const, Node, differentiated, topological
+from wherelint.interpret.programs import Program, programs
+from wherelint.ops import Array
+from wherelint.search.batch import any_lane, rows
+from wherelint.search.probes import Inputs
+
+
+class FixedSelection(NamedTuple):
+    """A selection after a fix, and what it computes at the inputs."""
+
+    root: Node
+    inputs: Inputs
+    values: Values
+
+
+def after_fix(
+    analysis: Analysis, finding: Finding, detection: Detection, inputs: Inputs, value: Array
+) -> FixedSelection | None:
+    """The selection of a finding, whose value at some inputs is known, in the text with the fix; None without one."""
+    if finding.fix is None or not finding.fix.offered:
+        return None
+    try:
+        module = analysis.module.project.revised(analysis.module.source.edited(finding.fix.edits))
+        found = [p for p in programs(module, detection.name, analysis.used) if p.name == detection.program.name]
+    except (GiveUp, SyntaxError):
+        return None
+    if len(found) != 1:
+        return None
+    order = _nodes(found[0])
+    known = {name: inputs[node] for node, name in names_of(_nodes(detection.program)).items() if node in inputs}
+    moved: Inputs = {node: known.get(name, benign(node, i)) for i, (node, name) in enumerate(names_of(order).items())}
+    arrays = [(node.value, v) for node, v in inputs.items() if isinstance(node, Const)]
+    for node in (n for n in order if isinstance(n, Const)):
+        for before, now in arrays:
+            if np.array_equal(before, node.value):
+                moved[node] = now
+    values = evaluate(order, moved)
+    root = next(_same(found[0], detection.search.root, values, value), None)
+    return None if root is None else FixedSelection(root, moved, values)
+
+
+def poisoned(root: Node, values: Values, framework: str) -> Array:
+    """The probes at which the value is finite, the gradient is not, and a selection alone is why."""
+    tape = Tape(topological([root]))
+    ieee, exact = (
+        backward(tape, values, root, arithmetic(framework), symbolic=symbolic).cotangents for symbolic in (False, True)
+    )
+    found = np.zeros(max(value.shape[0] for value in values.values()), np.bool_)
+    for node in ieee:
+        if node.op == "leaf" and node in exact:
+            found = found | any_lane(~np.isfinite(ieee[node]) & np.isfinite(exact[node]))
+    return found & rows(np.isfinite(values[root]))
+
+
+def _nodes(program: Program) -> list[Node]:
+    """The nodes of a program, operands first."""
+    return topological([*(s for s in program.outputs if s.kind == "float"), *program.made])
+
+
+def _same(program: Program, root: Node, values: Values, value: Array) -> Iterator[Node]:
+    """Nodes of a fixed program that compute what a node of the program before did, the likeliest first."""
+    likely = sorted(program.made, key=lambda n: (n.op != root.op, n.selection != root.selection))
+    requires_grad = differentiated(list(values))
+    for node in [*likely, *program.outputs]:
+        if node in requires_grad and values[node].shape[1] == value.shape[1]:
+            now, before = np.broadcast_arrays(values[node], value)
+            if np.allclose(now[~np.isnan(before)], before[~np.isnan(before)], rtol=2e-5, atol=1e-6):
+                yield node
