@@ -29,7 +29,7 @@ from cattrs import Converter
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from pygls.protocol import default_converter
-from pygls.workspace import PositionCodec
+from pygls.workspace import PositionCodec, TextDocument
 
 from wherelint.server.snapshot import Buffer
 from wherelint.suppress.noqa import silence
@@ -161,8 +161,7 @@ class Editor:
         return list(self.published[uri][-1].diagnostics)
 
     def text_of(self, uri: str, where: types.Range) -> str:
-        buffer = Buffer(uri, 0, self.texts[uri], self.codec)
-        return self.texts[uri][buffer.offset(where.start) : buffer.offset(where.end)]
+        return TextDocument(uri, self.texts[uri], position_codec=self.codec).text_in_client_range(where)
 
     def hover(self, uri: str, word: str) -> types.Hover | None:
         where = self.position(uri, self.texts[uri].index(word))
@@ -190,10 +189,11 @@ class Editor:
     def edited(self, change: types.TextDocumentEdit) -> str:
         """A text after some edits, of which no two touch each other."""
         text = self.texts[change.text_document.uri]
-        buffer = Buffer("", 0, text, self.codec)
+        document = TextDocument("", text, position_codec=self.codec)
         for edit in sorted(change.edits, key=lambda e: e.range.start, reverse=True):
             assert isinstance(edit, types.TextEdit)
-            text = text[: buffer.offset(edit.range.start)] + edit.new_text + text[buffer.offset(edit.range.end) :]
+            start, end = map(document.offset_at_position, (edit.range.start, edit.range.end))
+            text = text[:start] + edit.new_text + text[end:]
         return text
 
 
@@ -304,14 +304,10 @@ class TestDiagnostics:
         assert editor.texts[uri] == text.replace("\n", end).replace("sqrt(x)", "sqrt(jnp.where(x > 0, x, 1.0))")
         assert editor.diagnostics(uri) == []
 
-    def test_a_form_feed_ends_no_line(self, editor: Editor) -> None:
-        uri = editor.open("a.py", UNSAFE.replace("\n\ndef", "\n\x0c\ndef").replace("import", "'\u2028'\nimport"))
-        editor.diagnostics(uri)
-        editor.replace(uri, "jnp.sqrt(x)", "x")
+    def test_a_form_feed_leaves_a_text_unchecked(self, editor: Editor) -> None:
+        """pygls takes it for the end of a line: edits would end up elsewhere."""
+        uri = editor.open("a.py", UNSAFE.replace("\n\ndef", "\n\x0c\ndef"))
         assert editor.diagnostics(uri) == []
-        editor.replace(uri, "x,", "jnp.log(x),")
-        (found,) = editor.diagnostics(uri)
-        assert editor.text_of(uri, found.range) == "jnp.log(x)"
 
     def test_a_declared_encoding(self, editor: Editor) -> None:
         text = f"# coding: latin-1\n{UNSAFE}".replace("return", "z = 'é'; return")
@@ -468,8 +464,7 @@ class TestActions:
         only = [types.CodeActionKind.QuickFix]
         assert all("WL102" in title for title in editor.actions(uri, diagnostics=found[1:], only=only))
         editor.write(uri, f"\n{BOTH}")
-        # The place counts where the diagnostics are those of another text.
-        assert all("WL101" in title for title in editor.actions(uri, diagnostics=found[1:], only=only))
+        assert editor.actions(uri, diagnostics=found[1:], only=only) == {}
 
     def test_silence(self, editor: Editor) -> None:
         uri = editor.open("a.py", UNSAFE)
@@ -555,7 +550,7 @@ class TestNotebooks:
 
 class TestProcess:
     def test_an_editor_of_another_kind(self, tmp_path: Path) -> None:
-        """Columns in bytes, and edits without versions; it goes without taking its leave."""
+        """Columns in bytes, and no registrations; it goes without taking its leave."""
         editor = Editor(tmp_path, ["utf-8"], text_document=types.TextDocumentClientCapabilities())
         assert editor.capabilities.position_encoding == "utf-8"
         uri = editor.open("a.py", UNSAFE.replace("return", "z = '\U0001f600é'; return"))
@@ -563,9 +558,6 @@ class TestProcess:
         assert editor.text_of(uri, found.range) == "jnp.sqrt(x)"
         fix = fix_of(editor.actions(uri))
         assert fix.edit is not None
-        assert fix.edit.document_changes is None
-        assert list(fix.edit.changes or ()) == [uri]
-        assert "Fix all safe findings" not in editor.actions(uri)
         assert (editor.registered, editor.leave(politely=False)) == ([], 1)
 
     @pytest.mark.parametrize("place", ["wherelint.findings.analyse", "wherelint.server.snapshot.check_source"])
@@ -643,19 +635,17 @@ def test_no_comment_where_none_can_stand() -> None:
 
 
 @given(
-    st.text("a\n\r\x0c\u2028é\U0001f600", max_size=30),
+    st.text("a\n\ré\U0001f600", max_size=30),
     st.sampled_from([types.PositionEncodingKind(kind) for kind in ("utf-8", "utf-16", "utf-32")]),
 )
 def test_positions(text: str, encoding: types.PositionEncodingKind) -> None:
-    """Places and offsets as a program that walks through the text sees them."""
+    """Places as a program that walks through the text sees them."""
     codec = PositionCodec(encoding)
     buffer = Buffer("a", 1, text, codec)
     row, column, units = 1, 1, 0
     for offset, character in enumerate([*text, ""]):
         there = buffer.position(Location(row, column))
         assert (there.line, there.character) == (row - 1, units)
-        assert buffer.offset(there) == offset - (text[max(offset - 1, 0) : offset + 1] == "\r\n")
         column, units = column + 1, units + codec.client_num_units(character)
         if character == "\n" or (character == "\r" and text[offset + 1 : offset + 2] != "\n"):
             row, column, units = row + 1, 1, 0
-    assert buffer.offset(types.Position(row - 1, 1000)) == buffer.offset(types.Position(1000, 0)) == len(text)

@@ -1,7 +1,7 @@
-"""The server: which texts are open, when they are checked, and who answers.
+"""The server: when documents are checked, and who answers.
 
 The event loop reads and writes messages and nothing else. One thread, the worker, does what takes time, one job after
-the other; what it is asked about a text that was changed meanwhile is dropped.
+the other; what it is to do about a text that was changed meanwhile is dropped.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, uri_scheme
 
@@ -34,64 +35,51 @@ _ACTIONS = types.CodeActionOptions([types.CodeActionKind.QuickFix, answers.FIX_A
 
 
 class Server(LanguageServer):
-    """What is open in one editor."""
+    """The documents that are open in one editor."""
 
     def __init__(self) -> None:
         notebooks = types.NotebookDocumentSyncOptions([_CELLS], save=True)
         super().__init__("wherelint", __version__, notebook_document_sync=notebooks)
-        #: Every text in Python, and for every notebook the texts of its cells in order.
-        self.buffers: dict[str, Buffer] = {}
-        self.notebooks: dict[str, list[str]] = {}
         #: Every document as it is now.
         self.snapshots: dict[str, Snapshot] = {}
         self.worker = ThreadPoolExecutor(1, "wherelint")
         self.shut_down = False
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        self._shown_errors: set[str] = set()
-
-    @property
-    def editor(self) -> answers.Editor:
-        """What the editor takes."""
-        return answers.Editor(self.client_capabilities)
-
-    def open(self, item: types.TextDocumentItem) -> None:
-        """Keep a text, if it is Python."""
-        if item.language_id == "python":
-            self.buffers[item.uri] = Buffer(item.uri, item.version, item.text, self.workspace.position_codec)
-
-    def change(
-        self, document: types.VersionedTextDocumentIdentifier, changes: Sequence[types.TextDocumentContentChangeEvent]
-    ) -> None:
-        """Change a text that is kept."""
-        if document.uri in self.buffers:
-            for change in changes:
-                self.buffers[document.uri] = self.buffers[document.uri].changed(change, document.version)
-
-    def close(self, uri: str) -> None:
-        """Forget a text, and have the editor forget its findings."""
-        if self.buffers.pop(uri, None) is not None:
-            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        self._shown_error = ""
 
     def refresh(self, uri: str, rest: float = _REST) -> None:
         """Check a document as it is now, when it has rested."""
         if uri in self._waiting:
             self._waiting.pop(uri).cancel()
         self.snapshots.pop(uri, None)
-        names = self.notebooks.get(uri, [uri])
-        cells = [self.buffers[name] for name in names if name in self.buffers]
+        notebook = self.workspace.get_notebook_document(notebook_uri=uri)
+        names = [cell.document for cell in notebook.cells] if notebook else [uri]
+        texts = [text for name in names if (text := self.workspace.text_documents.get(unquote(name)))]
+        cells = [
+            Buffer(text.uri, text.version, text.source, text.position_codec)
+            for text in texts
+            if text.language_id == "python"
+        ]
         if cells and (path := self._path(uri)):
-            snapshot = Snapshot(uri, path, self._root(path), cells, notebook=uri in self.notebooks)
+            snapshot = Snapshot(uri, path, self._root(path), cells, notebook=notebook is not None)
             self.snapshots[uri] = snapshot
             self._waiting[uri] = asyncio.get_running_loop().create_task(self._check(snapshot, rest))
 
     def refresh_all(self) -> None:
-        """Check every document: one may import what another defines."""
+        """Check every document, as one may import what another defines; show again what is wrong with the settings."""
+        self._shown_error = ""
         for uri in list(self.snapshots):
             self.refresh(uri)
 
+    def forget(self, uris: Sequence[str]) -> None:
+        """Have the editor forget the findings of texts that were closed."""
+        for uri in uris:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
     def snapshot(self, uri: str) -> Snapshot | None:
         """The document that a text is, or is a cell of."""
-        return self.snapshots.get(next((home for home, cells in self.notebooks.items() if uri in cells), uri))
+        notebook = self.workspace.get_notebook_document(cell_uri=uri)
+        return self.snapshots.get(notebook.uri if notebook else uri)
 
     async def ask(self, snapshot: Snapshot, question: Callable[[], Answer]) -> Answer | None:
         """The worker's answer to a question about a snapshot; None where there is none, or the text was changed."""
@@ -102,17 +90,13 @@ class Server(LanguageServer):
         try:
             return await asyncio.get_running_loop().run_in_executor(self.worker, answer)
         except ConfigError as error:
-            if str(error) not in self._shown_errors:
-                self._shown_errors.add(str(error))
+            if str(error) != self._shown_error:
+                self._shown_error = str(error)
                 self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"wherelint: {error}"))
         except Exception as error:
             self._log(f"{snapshot.uri}: {describe(error)}")
             traceback.print_exc()
         return None
-
-    def forget_messages(self) -> None:
-        """Show again what is wrong with the configuration, if it still is."""
-        self._shown_errors.clear()
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log an error of the protocol; pygls would interrupt the author with it."""
@@ -123,8 +107,8 @@ class Server(LanguageServer):
         report = await self.ask(snapshot, lambda: snapshot.report)
         if self.snapshots.get(snapshot.uri) is not snapshot:
             return
-        problems = [problem for problem in report.problems if problem.error] if report else []
-        defects = [problem.message for problem in problems if "internal error" in problem.message]
+        problems = [problem.message for problem in report.problems if problem.error] if report else []
+        defects = [message for message in problems if "internal error" in message]
         for message in defects:
             self._log(f"{snapshot.uri}: {message}")
         if report and problems and not report.findings and not defects:
@@ -155,70 +139,47 @@ class Server(LanguageServer):
 
 
 def did_open(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
-    """Check a text that was opened at once."""
-    ls.open(params.text_document)
+    """Check a text at once."""
     ls.refresh(params.text_document.uri, 0)
 
 
 def did_change(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
     """Check a text some time after it was changed."""
-    ls.change(params.text_document, params.content_changes)
     ls.refresh(params.text_document.uri)
 
 
 def did_close(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
     """Forget a text."""
-    ls.close(params.text_document.uri)
+    ls.forget([params.text_document.uri])
     ls.refresh(params.text_document.uri)
 
 
 def did_open_notebook(ls: Server, params: types.DidOpenNotebookDocumentParams) -> None:
-    """Check a notebook that was opened at once."""
-    for item in params.cell_text_documents:
-        ls.open(item)
-    document = params.notebook_document
-    ls.notebooks[document.uri] = [cell.document for cell in document.cells]
-    ls.refresh(document.uri, 0)
+    """Check a notebook at once."""
+    ls.refresh(params.notebook_document.uri, 0)
 
 
 def did_change_notebook(ls: Server, params: types.DidChangeNotebookDocumentParams) -> None:
     """Check a notebook some time after it was changed."""
-    uri, changes = params.notebook_document.uri, params.change.cells
-    if changes is not None and changes.structure is not None:
-        array = changes.structure.array
-        new = [cell.document for cell in array.cells or ()]
-        ls.notebooks[uri][array.start : array.start + array.delete_count] = new
-        for item in changes.structure.did_open or ():
-            ls.open(item)
-        for cell in changes.structure.did_close or ():
-            ls.close(cell.uri)
-    for content in (changes and changes.text_content) or ():
-        ls.change(content.document, content.changes)
-    ls.refresh(uri)
+    structure = params.change.cells and params.change.cells.structure
+    ls.forget([cell.uri for cell in (structure and structure.did_close) or ()])
+    ls.refresh(params.notebook_document.uri)
 
 
 def did_close_notebook(ls: Server, params: types.DidCloseNotebookDocumentParams) -> None:
     """Forget a notebook."""
-    for cell in params.cell_text_documents:
-        ls.close(cell.uri)
-    ls.notebooks.pop(params.notebook_document.uri, None)
+    ls.forget([cell.uri for cell in params.cell_text_documents])
     ls.refresh(params.notebook_document.uri)
 
 
-def did_save(ls: Server, _: types.DidSaveTextDocumentParams | types.DidSaveNotebookDocumentParams) -> None:
-    """Check everything: what was saved may be imported elsewhere."""
-    ls.refresh_all()
-
-
-def did_change_configuration_file(ls: Server, _: types.DidChangeWatchedFilesParams) -> None:
-    """Check everything under the new settings."""
-    ls.forget_messages()
+def refresh_all(ls: Server, _: object) -> None:
+    """Check everything: what was saved may be imported elsewhere, or be the settings."""
     ls.refresh_all()
 
 
 def initialized(ls: Server, _: types.InitializedParams) -> None:
-    """Ask to be told when a configuration file changes."""
-    if ls.editor.watches:
+    """Have the editor send a message when a configuration file changes."""
+    if get_capability(ls.client_capabilities, "workspace.did_change_watched_files.dynamic_registration"):
         method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
         options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher("**/pyproject.toml")])
         ls.client_register_capability(types.RegistrationParams([types.Registration(method, method, options)]))
@@ -237,37 +198,33 @@ def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
 
 
 async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
-    """Offer fixes and comments; the fixes are sought now."""
+    """Offer fixes and comments; the fixes are searched now."""
     snapshot = ls.snapshot(params.text_document.uri)
     if snapshot is None:
         return []
-    return await ls.ask(snapshot, lambda: answers.code_actions(snapshot, params, ls.editor)) or []
+    return await ls.ask(snapshot, lambda: answers.code_actions(snapshot, params)) or []
 
 
 async def code_action_resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
     """Find the edits of a code action that was chosen."""
     snapshot = ls.snapshot(action.data["uri"]) if isinstance(action.data, dict) else None
     if snapshot is not None:
-        edits = await ls.ask(snapshot, lambda: snapshot.fix_all)
-        action.edit = ls.editor.edit(snapshot, edits or [])
+        action.edit = answers.workspace_edit(snapshot, await ls.ask(snapshot, lambda: snapshot.fix_all) or [])
     return action
 
 
-#: These take the place of what pygls does to its own texts.
-_OF_TEXTS: dict[str, Callable[..., Any]] = {
-    types.TEXT_DOCUMENT_DID_OPEN: did_open,
-    types.TEXT_DOCUMENT_DID_CHANGE: did_change,
-    types.TEXT_DOCUMENT_DID_CLOSE: did_close,
-    types.NOTEBOOK_DOCUMENT_DID_OPEN: did_open_notebook,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE: did_change_notebook,
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE: did_close_notebook,
-}
 _FEATURES: dict[str, Callable[..., Any]] = {
     types.INITIALIZED: initialized,
     types.SHUTDOWN: shutdown,
-    types.TEXT_DOCUMENT_DID_SAVE: did_save,
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: did_save,
-    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: did_change_configuration_file,
+    types.TEXT_DOCUMENT_DID_OPEN: did_open,
+    types.TEXT_DOCUMENT_DID_CHANGE: did_change,
+    types.TEXT_DOCUMENT_DID_CLOSE: did_close,
+    types.TEXT_DOCUMENT_DID_SAVE: refresh_all,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: did_open_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: did_change_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: did_close_notebook,
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: refresh_all,
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: refresh_all,
     types.TEXT_DOCUMENT_HOVER: hover,
     types.CODE_ACTION_RESOLVE: code_action_resolve,
 }
@@ -276,8 +233,6 @@ _FEATURES: dict[str, Callable[..., Any]] = {
 def serve() -> int:
     """Serve until the editor takes its leave; 1 if it goes without."""
     server = Server()
-    for method, handler in _OF_TEXTS.items():
-        server.protocol.fm.add_builtin_feature(method, partial(handler, server))
     for method, handler in _FEATURES.items():
         server.feature(method)(handler)
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, _ACTIONS)(code_action)

@@ -1,8 +1,4 @@
-"""A document at one moment, and what wherelint has to say about it.
-
-pygls keeps texts as well, but takes a form feed or a Unicode line separator for the end of a line, which neither Python
-nor the protocol does: the edits of such a file would end up elsewhere.
-"""
+"""A document at one moment, and what wherelint finds in it."""
 
 from __future__ import annotations
 
@@ -11,9 +7,7 @@ import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import accumulate, count
 from pathlib import Path
 
 from lsprotocol import types
@@ -28,15 +22,13 @@ from wherelint.io.notebook import Cells
 from wherelint.run.check import check_source
 from wherelint.suppress.noqa import silence
 
-_NUMBERS = count()
-
 
 @dataclass(frozen=True)
 class Buffer:
     """An open text at one version. ``codec`` counts columns as it was agreed with the editor."""
 
     uri: str
-    version: int
+    version: int | None
     text: str
     codec: PositionCodec
 
@@ -52,43 +44,24 @@ class Buffer:
         before = self.lines[place.row - 1][: place.column - 1]
         return types.Position(place.row - 1, self.codec.client_num_units(before))
 
-    def offset(self, position: types.Position) -> int:
-        """The offset of an editor's position; one behind the end of its line, or of the text, stands for that end."""
-        if position.line >= len(self.lines):
-            return len(self.text)
-        line = self.lines[position.line].rstrip("\r\n")
-        widths = accumulate(map(self.codec.client_num_units, line), initial=0)
-        column = next((i for i, width in enumerate(widths) if width >= position.character), len(line))
-        return sum(map(len, self.lines[: position.line])) + column
-
-    def changed(self, change: types.TextDocumentContentChangeEvent, version: int) -> Buffer:
-        """The text after a change of a range, or of the whole."""
-        text = change.text
-        if isinstance(change, types.TextDocumentContentChangePartial):
-            start, end = self.offset(change.range.start), self.offset(change.range.end)
-            text = self.text[:start] + text + self.text[end:]
-        return replace(self, text=text, version=version)
-
 
 class Snapshot:
-    """A document with everything that is made of its text, each at most once.
+    """A document with everything that is computed of its text, each at most once.
 
-    Only the worker may ask for what takes time: ``report``, ``fix``, ``comment`` and ``fix_all``. ``cells`` is the text
+    Only the worker may read what takes time: ``report``, ``fix``, ``comment`` and ``fix_all``. ``cells`` is the text
     of the document, or the code cells of a notebook, which are one program.
     """
 
     def __init__(self, uri: str, path: Path, root: Path, cells: Sequence[Buffer], *, notebook: bool) -> None:
         self.uri = uri
-        self.number = next(_NUMBERS)
         self.cells = cells
         #: Whether the editor shows the findings of this very text.
         self.shown = False
         self._path = path
         self._root = root
-        self._notebook = notebook
+        self._cells = Cells([cell.text for cell in cells]) if notebook else None
         # What a notebook computes is checked as the Python file beside it would be.
         self._name = str(path.with_suffix(".py") if notebook else path)
-        self._comments: dict[int, Edit | None] = {}
 
     @cached_property
     def report(self) -> FileReport:
@@ -102,9 +75,7 @@ class Snapshot:
 
     def comment(self, index: int) -> Edit | None:
         """The comment that silences a finding."""
-        if index not in self._comments:
-            self._comments[index] = silence(self._program, self.report.findings[index])
-        return self._comments[index]
+        return silence(self._program, self.report.findings[index])
 
     @cached_property
     def fix_all(self) -> list[Edit]:
@@ -127,15 +98,20 @@ class Snapshot:
         return self._checked("offer")
 
     def _checked(self, fix_mode: FixMode) -> FileReport:
-        if self._settings is None:
+        # pygls takes a form feed or a Unicode separator for the end of a line: its text of such a file may be wrong.
+        odd = any([line for line in cell.lines if line] != cell.text.splitlines(True) for cell in self.cells)
+        if self._settings is None or odd:
             return FileReport(self._name)
-        if self._content is None:
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(self._program.encode()).readline)
+            content = self._program.encode(encoding)
+        except (SyntaxError, UnicodeError, LookupError):
             return FileReport(self._name, problems=(Problem(self._name, "cannot be encoded as it says"),))
-        return check_source(self._content, self._name, self._settings, fix_mode)
+        return check_source(content, self._name, self._settings, fix_mode)
 
     @cached_property
     def _settings(self) -> Settings | None:
-        """What the command would go by if it was given the file and ``--force-exclude``; None if it is excluded."""
+        """What the command would go by with the file and ``--force-exclude``; None if it is excluded."""
         tables = (load(directory / "pyproject.toml") for directory in self._path.parents)
         settings = next(filter(None, tables), None) or Settings(root=self._root)
         codes = tuple(settings.codes_for(self._path))  # here, because a notebook is checked under another name
@@ -143,38 +119,30 @@ class Snapshot:
         return None if excluded(self._path, settings) else settings
 
     @cached_property
-    def _joined(self) -> Cells | None:
-        """The cells of a notebook as one program."""
-        return Cells([cell.text for cell in self.cells]) if self._notebook else None
-
-    @cached_property
     def _program(self) -> str:
-        return self._joined.program if self._joined else self.cells[0].text.removeprefix("\ufeff")
+        return self._cells.program if self._cells else self.cells[0].text.removeprefix("\ufeff")
 
     @cached_property
     def _starts(self) -> Sequence[int]:
         """For every cell the row at which it begins in the program."""
-        return self._joined.cells(self._program) if self._joined else (1,)
-
-    @cached_property
-    def _content(self) -> bytes | None:
-        """The program in the encoding that it declares; None where it is not possible."""
-        try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(self._program.encode()).readline)
-            return self._program.encode(encoding)
-        except (SyntaxError, UnicodeError, LookupError):
-            return None
+        return self._cells.cells(self._program) if self._cells else (1,)
 
     def _line_edits(self, program: str) -> Iterator[Edit]:
-        """The lines to replace for another program; none where its cells cannot be told apart any more."""
+        """The lines to replace for another program; none where its cells cannot be found any more."""
         try:
-            changed = self._joined.changed(program) if self._joined else [(self._program, program)]
+            changed = self._cells.changed(program) if self._cells else [(self._program, program)]
         except ValueError:
             return
         for first, texts in zip(self._starts, changed, strict=True):
             old, new = map(split_lines, texts)
-            for kind, a0, a1, b0, b1 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-                if kind != "equal":
-                    content = "".join(new[b0:b1])
-                    content = self._joined.restored(content) if self._joined else content
-                    yield Edit(content, Location(first + a0, 1), Location(first + a1, 1))
+            if old != new:
+                before = _alike(old, new)
+                after = _alike(old[before:][::-1], new[before:][::-1])
+                content = "".join(new[before : len(new) - after])
+                content = self._cells.restored(content) if self._cells else content
+                yield Edit(content, Location(first + before, 1), Location(first + len(old) - after, 1))
+
+
+def _alike(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines two texts begin with in common."""
+    return next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
