@@ -409,14 +409,6 @@ def test_github_word_for_word() -> None:
     assert render("github") == ""
 
 
-def test_github_shows_few_annotations() -> None:
-    """What was given up on in a file is one."""
-    some = [Problem("a.py", f"gave up on `{name}`", error=False) for name in "fg"]
-    assert (
-        render("github", problems=some) == "::warning file=a.py,title=wherelint::a.py: gave up on `f`%0Agave up on `g`"
-    )
-
-
 @pytest.mark.parametrize("finding", ODD, ids=lambda f: ascii(f.filename))
 def test_github_reads_odd_names(finding: Finding) -> None:
     ((command, properties, message),) = commands(render("github", [finding]))

@@ -93,19 +93,6 @@ def test_what_was_given_up_is_folded(error: bool) -> None:
     assert ('<details class="problems" open>' in rendered(findings(), problems=problems)) == error
 
 
-def test_what_was_given_up_for_one_reason_is_one_line() -> None:
-    whys = [("a.py", "f"), ("a.py", "g.<lambda>"), ("b.py", "f")]
-    problems = [Problem(name, f"gave up on calls in `{what}`: it is long", error=False) for name, what in whys]
-    page = rendered([], problems=[*problems, Problem("a.py", "gave up on the file", error=False)])
-    lines = re.findall(r'<li class="warning"><code>(.*?)</code> (.*?)</li>', page)
-    assert lines == [
-        ("a.py", "gave up on calls in <code>f</code>, <code>g.&lt;lambda&gt;</code>: it is long"),
-        ("b.py", "gave up on calls in <code>f</code>: it is long"),
-        ("a.py", "gave up on the file"),
-    ]
-    assert "not to the end: 4" in page
-
-
 def test_a_narrow_screen_has_the_second_half_of_a_picture_below_the_first() -> None:
     page = rendered(findings(THREE), THREE)
     pictures = re.findall(r'<svg id="(f\d-plot)" [^>]*viewBox="([^"]+)"', page)

@@ -263,7 +263,6 @@ def _show_diff(result: Result, options: CheckOptions) -> int:
             if report.fixed:
                 whys = map(text.fix_line, report.fixed)
                 text.write([*whys, *text.patch(report)], stream, color=color, exact=True)
-            text.write(text.proposals(report), stream, color=color, exact=True)
         stream.flush()
     if result.fixed and not options.quiet:
         click.echo(text.fixes(result.fixed, "Would fix", ran=options.runs_findings), err=True)

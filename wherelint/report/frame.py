@@ -71,15 +71,9 @@ def _crop(cells: Cells, room: int) -> Cells:
     if sum(widths) <= room:
         return cells
     marked = [i for i, (_, mark) in enumerate(cells) if mark == "^"] or [i for i, (_, mark) in enumerate(cells) if mark]
-    first, last = (marked[0], marked[-1]) if marked else (0, 0)
-    start = stop = first
-    used = 2  # the ellipses
-    while stop < len(cells) and stop <= last and used + widths[stop] <= room:
-        used += widths[stop]
-        stop += 1
-    while start > 0 and used + widths[start - 1] <= room:
-        start -= 1
-        used += widths[start]
+    first = marked[0] if marked else 0
+    start = max(0, first - (room - min(len(marked), room)) // 2)
+    stop, used = start, 2  # the ellipses
     while stop < len(cells) and used + widths[stop] <= room:
         used += widths[stop]
         stop += 1

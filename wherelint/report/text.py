@@ -128,14 +128,6 @@ def _remaining(fix: Fix) -> str:
     return f"gradient stays nan until {join_and(fix.remaining)} {verb} fixed too" if fix.remaining else ""
 
 
-def proposals(report: FileReport) -> Iterable[Line]:
-    """The fixes of a file that are only shown, as remarks that no tool takes for a patch."""
-    for finding in report.findings:
-        if finding.fix is not None and finding.fix.offered and finding.fix.applicability == "display":
-            yield [*fix_line(finding), (f" (not applied: {_CHANGES})", "")]
-            yield from ([("# ", "dim"), *line] for line in change(report.text, finding))
-
-
 def fix_line(finding: Finding) -> Line:
     """Why a fix is made, on one line above its patch: no tool takes it for a part of that."""
     why = printable(why_fixed(finding, finding.fix))

@@ -9,14 +9,11 @@ from wherelint.rules import Rule
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
-    """A line a finding, then a line a problem; of a file without its rows, one for all of them.
+    """A line a finding, then a line a problem.
 
     The message repeats the place: the log does not show the properties.
     """
-    groups: dict[tuple[str, Location | None, bool], list[Problem]] = {}
-    for problem in problems:
-        groups.setdefault((problem.filename, problem.location, problem.error), []).append(problem)
-    return "\n".join([*map(_finding, findings), *map(_problems, groups.values())])
+    return "\n".join([*map(_finding, findings), *map(_problem, problems)])
 
 
 def _finding(finding: Finding) -> str:
@@ -26,9 +23,8 @@ def _finding(finding: Finding) -> str:
     return _command(finding, f"wherelint ({finding.code})", message, finding.location, finding.end_location)
 
 
-def _problems(problems: Sequence[Problem]) -> str:
-    first = problems[0]
-    return _command(first, "wherelint", "\n".join(p.message for p in problems), first.location, first.location)
+def _problem(problem: Problem) -> str:
+    return _command(problem, "wherelint", problem.message, problem.location, problem.location)
 
 
 def _command(item: Finding | Problem, title: str, message: str, start: Location | None, end: Location | None) -> str:

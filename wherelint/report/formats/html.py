@@ -25,9 +25,8 @@ CELLS = FIXES = TEXTS = True
 #: The template, its style and its script.
 _PAGE = Path(__file__).parents[1] / "page"
 _COLUMNS = 110
-#: A name in a sentence; the message about one function.
+#: A name in a sentence.
 _NAMED = re.compile(r"`([^`'\"{}]+)`")
-_GIVEN_UP = re.compile(r"(gave up on [^`]*)(`[^`]+`)(: .*)")
 
 
 def render(
@@ -50,7 +49,7 @@ def render(
         digest=b64encode(sha256(script.encode()).digest()).decode(),
         findings=shown,
         headline=f"{text.count(len(findings), 'finding')} in {text.count(where, 'file')}",
-        problems=list(_problems(problems)),
+        problems=[(place_of(each), each.message, level(each)) for each in problems],
         unchecked=len(problems),
         script=script,
         style=style,
@@ -70,18 +69,6 @@ def _marked(sentence: str) -> Markup:
     code = Markup("<code>{}</code>")
     parts = _NAMED.split(printable(sentence))
     return Markup().join(code.format(part) if i % 2 else part for i, part in enumerate(parts))
-
-
-def _problems(problems: Sequence[Problem]) -> Iterator[tuple[str, str, str]]:
-    """Place, message and level; functions of a file that were given up for the same reason share a line."""
-    functions: dict[tuple[str, str, str, str], list[str]] = {}
-    for each in problems:
-        match = _GIVEN_UP.fullmatch(each.message)
-        before, name, after = match.groups() if match else (each.message, "", "")
-        functions.setdefault((place_of(each), level(each), before, after), []).append(name)
-    return (
-        (place, f"{before}{', '.join(names)}{after}", how) for (place, how, before, after), names in functions.items()
-    )
 
 
 def _code(lines: Sequence[Line]) -> Markup:
