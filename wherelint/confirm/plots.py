@@ -69,6 +69,10 @@ def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | 
     if best is None:
         return None
     line, order, known, before = best
+
+    def curve(drawn: _Drawn) -> Curve:
+        return Curve(_numbers(drawn.value[order]), _numbers(drawn.gradient[order]))
+
     after = None
     fixed = after_fix(analysis, finding, detection, line.inputs, known)
     if fixed is not None:
@@ -76,10 +80,9 @@ def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | 
         if len(same[0]) == len(same[1]):
             wrt = same[1][same[0].index(before.wrt)]
             after = _element(fixed.root, before.lane, fixed.values, detection, wrt, before.elements)
-    curves = [each and Curve(_numbers(each.value[order]), _numbers(each.gradient[order])) for each in (before, after)]
     names = tuple(leaf.name for leaf in line.moved)
     witness, *_ = _numbers(line.at)
-    return Plot(names, before.wrt.name, witness, _numbers(line.at[order]), curves[0], curves[1])
+    return Plot(names, before.wrt.name, witness, _numbers(line.at[order]), curve(before), after and curve(after))
 
 
 def _drawn(root: Node, values: Values, detection: Detection, line: _Line, lost: Collection[Leaf]) -> _Drawn | None:
