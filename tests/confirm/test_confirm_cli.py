@@ -138,7 +138,7 @@ def test_repro_prints_the_script(project: Path, capsys: pytest.CaptureFixture[st
     start = lines.index("def f(x):")
     before = ["    greater = x > 0.0", "    sqrt = jnp.sqrt(x)", "    where = jnp.where(greater, sqrt, 0.0)"]
     assert lines[start + 1 : start + 5] == [*before, "    return where"]
-    assert "    where = jnp.where(greater, x, 1.0)" in lines
+    assert "    where = jnp.where(greater_2, x, 1.0)" in lines
     assert wherelint(capsys, "repro", "a.py:5:29")[1] == output
     # By the row of the selection, too.
     write(project, {"a.py": UNSAFE.replace("(x > 0, jnp", "(\n        x > 0,\n        jnp")})
