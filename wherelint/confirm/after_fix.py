@@ -1,14 +1,17 @@
 """The selection of a finding in the text with the fix: its graph, and the same inputs by their names."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from wherelint.finding import Finding
-from wherelint.findings.analysis import Analysis
+from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection, arithmetic
+from wherelint.fix import propose
 from wherelint.fix.verify.inputs import benign, names_of
+from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
@@ -17,6 +20,8 @@ from wherelint.interpret.programs import Program, programs
 from wherelint.ops import Array
 from wherelint.search.batch import any_lane, rows
 from wherelint.search.probes import Inputs
+
+_MOST_FIXES = 4
 
 
 class FixedSelection(NamedTuple):
@@ -30,14 +35,30 @@ class FixedSelection(NamedTuple):
 def after_fix(
     analysis: Analysis, finding: Finding, detection: Detection, inputs: Inputs, value: Array
 ) -> FixedSelection | None:
-    """The selection of a finding, whose value at some inputs is known, in the text with the fix; None without one."""
-    if finding.fix is None or not finding.fix.offered:
-        return None
-    try:
-        module = analysis.module.project.revised(analysis.module.source.edited(finding.fix.edits))
-        found = [p for p in programs(module, detection.name, analysis.used) if p.name == detection.program.name]
-    except (GiveUp, SyntaxError):
-        return None
+    """The selection of a finding, whose value at some inputs is known, in the text with the fix; None without one.
+
+    While the gradient at the first input is not finite, fixes of other operations of the function are applied, too.
+    """
+    fix, found = finding.fix, None
+    with suppress(GiveUp, SyntaxError):
+        for _ in range(_MOST_FIXES):
+            if fix is None or not fix.offered:
+                break
+            module = analysis.module.project.revised(analysis.module.source.edited(fix.edits))
+            found = _at_root(module, analysis, detection, inputs, value) or found
+            if found is None or not poisoned(found.root, found.values, detection.framework)[0]:
+                break
+            analysis = analyse_functions(module, analysis.used, [detection.name], frozenset())
+            fixes = (propose(analysis, f) for f in analysis.findings if f.function == finding.function)
+            fix = next((each for each in fixes if each is not None and each.offered), None)
+    return found
+
+
+def _at_root(
+    module: Module, analysis: Analysis, detection: Detection, inputs: Inputs, value: Array
+) -> FixedSelection | None:
+    """The selection in a rewritten text; None where it is not found there."""
+    found = [p for p in programs(module, detection.name, analysis.used) if p.name == detection.program.name]
     if len(found) != 1:
         return None
     order = _nodes(found[0])
