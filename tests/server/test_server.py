@@ -29,7 +29,7 @@ from cattrs import Converter
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from pygls.protocol import default_converter
-from pygls.workspace import PositionCodec, TextDocument
+from pygls.workspace import PositionCodec
 
 from wherelint.server.snapshot import Buffer
 from wherelint.suppress.noqa import silence
@@ -155,13 +155,16 @@ class Editor:
         lines = re.split(r"\r\n|\r|\n", self.texts[uri][:offset])
         return types.Position(len(lines) - 1, self.codec.client_num_units(lines[-1]))
 
+    def offset(self, uri: str, position: types.Position) -> int:
+        return max(i for i in range(len(self.texts[uri]) + 1) if self.position(uri, i) == position)
+
     def diagnostics(self, uri: str) -> list[types.Diagnostic]:
         """What is said of the text as it is now."""
         self.until(lambda: any(p.version == self.versions[uri] for p in self.published.get(uri, ())))
         return list(self.published[uri][-1].diagnostics)
 
     def text_of(self, uri: str, where: types.Range) -> str:
-        return TextDocument(uri, self.texts[uri], position_codec=self.codec).text_in_client_range(where)
+        return self.texts[uri][self.offset(uri, where.start) : self.offset(uri, where.end)]
 
     def hover(self, uri: str, word: str) -> types.Hover | None:
         where = self.position(uri, self.texts[uri].index(word))
@@ -188,11 +191,11 @@ class Editor:
 
     def edited(self, change: types.TextDocumentEdit) -> str:
         """A text after some edits, of which no two touch each other."""
-        text = self.texts[change.text_document.uri]
-        document = TextDocument("", text, position_codec=self.codec)
+        uri = change.text_document.uri
+        text = self.texts[uri]
         for edit in sorted(change.edits, key=lambda e: e.range.start, reverse=True):
             assert isinstance(edit, types.TextEdit)
-            start, end = map(document.offset_at_position, (edit.range.start, edit.range.end))
+            start, end = self.offset(uri, edit.range.start), self.offset(uri, edit.range.end)
             text = text[:start] + edit.new_text + text[end:]
         return text
 
@@ -304,9 +307,17 @@ class TestDiagnostics:
         assert editor.texts[uri] == text.replace("\n", end).replace("sqrt(x)", "sqrt(jnp.where(x > 0, x, 1.0))")
         assert editor.diagnostics(uri) == []
 
-    def test_a_form_feed_leaves_a_text_unchecked(self, editor: Editor) -> None:
-        """pygls takes it for the end of a line: edits would end up elsewhere."""
-        uri = editor.open("a.py", UNSAFE.replace("\n\ndef", "\n\x0c\ndef"))
+    def test_a_form_feed_ends_no_line(self, editor: Editor) -> None:
+        uri = editor.open("a.py", UNSAFE.replace("\n\ndef", "\n\x0c\ndef").replace("import", "'\u2028'\nimport"))
+        editor.diagnostics(uri)
+        editor.replace(uri, "jnp.sqrt(x)", "x")
+        assert editor.diagnostics(uri) == []
+        editor.replace(uri, "x,", "jnp.log(x),")
+        (found,) = editor.diagnostics(uri)
+        assert editor.text_of(uri, found.range) == "jnp.log(x)"
+        (fix,) = (action for title, action in editor.actions(uri, "log").items() if title.startswith("WL102: mask"))
+        editor.apply(fix)
+        assert "jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), 0.0)" in editor.texts[uri]
         assert editor.diagnostics(uri) == []
 
     def test_a_declared_encoding(self, editor: Editor) -> None:
@@ -635,7 +646,7 @@ def test_no_comment_where_none_can_stand() -> None:
 
 
 @given(
-    st.text("a\n\ré\U0001f600", max_size=30),
+    st.text("a\n\r\x0c\u2028é\U0001f600", max_size=30),
     st.sampled_from([types.PositionEncodingKind(kind) for kind in ("utf-8", "utf-16", "utf-32")]),
 )
 def test_positions(text: str, encoding: types.PositionEncodingKind) -> None:

@@ -41,6 +41,11 @@ class _Drawn(NamedTuple):
     elements: Array
     lane: int
 
+    def quality(self, shown: Array) -> tuple[bool, bool]:
+        """Whether the gradient is finite at enough of some points, and whether it varies there."""
+        known = self.gradient[shown][np.isfinite(self.gradient[shown])]
+        return len(known) >= _ENOUGH, len(known) > 0 and bool(np.ptp(known) > 0)
+
 
 def with_plot(analysis: Analysis, finding: Finding) -> Finding:
     """A finding of an analysis with its plot, where a search made it."""
@@ -52,23 +57,23 @@ def with_plot(analysis: Analysis, finding: Finding) -> Finding:
 
 
 def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | None:
-    """The first line that leads to where the gradient is finite; without one the last line."""
+    """The first line on which the gradient is finite at enough points and varies; without one the next best."""
     root, conditions = detection.search.root, detection.search.path_conditions
     lost = [leaf for leaf, gradient in detection.hazard.gradient.items() if not np.isfinite(gradient).all()]
-    best: tuple[_Line, Array, Array, _Drawn] | None = None
+    found: list[tuple[tuple[bool, bool], _Line, Array, Array, _Drawn]] = []
     for line in _lines(detection, lost):
         values = evaluate(topological([root, *conditions]), line.inputs)
         order = np.argsort(line.at)
         for condition in conditions:
             order = order[np.broadcast_to(rows(truth(values[condition])), len(line.at))[order]]
-        drawn = _drawn(root, values, detection, line, lost)
-        if drawn is not None and len(order) > 1:
-            best = line, order, values[root], drawn
-            if np.isfinite(drawn.gradient[order]).sum() >= _ENOUGH:
-                break
-    if best is None:
+        if len(order) > 1:
+            each = _drawn(root, values, detection, line, lost)
+            found += [(drawn.quality(order), line, order, values[root], drawn) for drawn in each]
+        if any(quality == (True, True) for quality, *_ in found):
+            break
+    if not found:
         return None
-    line, order, known, before = best
+    _, line, order, known, before = max(found, key=lambda one: one[0])
 
     def curve(drawn: _Drawn) -> Curve:
         return Curve(_numbers(drawn.value[order]), _numbers(drawn.gradient[order]))
@@ -85,15 +90,18 @@ def _plot(analysis: Analysis, finding: Finding, detection: Detection) -> Plot | 
     return Plot(names, before.wrt.name, witness, _numbers(line.at[order]), curve(before), after and curve(after))
 
 
-def _drawn(root: Node, values: Values, detection: Detection, line: _Line, lost: Collection[Leaf]) -> _Drawn | None:
-    """The first element of a selection that loses a gradient at the witness."""
+def _drawn(root: Node, values: Values, detection: Detection, line: _Line, lost: Collection[Leaf]) -> list[_Drawn]:
+    """The first element of a selection that loses a gradient at the witness, for each input where it does."""
     for lane in range(values[root].shape[1]):
+        found = []
         for leaf in lost:
             elements = line.moved[leaf] if list(line.moved) == [leaf] else np.ones(LANES, np.bool_)
             drawn = _element(root, lane, values, detection, leaf, elements)
             if drawn is not None and not np.isfinite(drawn.gradient[0]):
-                return drawn
-    return None
+                found.append(drawn)
+        if found:
+            return found
+    return []
 
 
 def _element(root: Node, lane: int, values: Values, detection: Detection, wrt: Leaf, elements: Array) -> _Drawn | None:

@@ -63,10 +63,12 @@ def _picture(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
         curves = [plot.before] if plot.after is None else [plot.before, plot.after]
         _curves(left, plot, [each.value for each in curves])
         _curves(right, plot, [each.gradient for each in curves])
-        before = list(zip(plot.at, plot.before.value, plot.before.gradient, strict=True))
-        lost = [at for at, value, gradient in before if math.isfinite(value) and not math.isfinite(gradient)]
-        for at in lost:
-            right.axvline(at, color=_LOST, linewidth=1, alpha=0.3)
+        before = zip(plot.before.value, plot.before.gradient, strict=True)
+        lost = [math.isfinite(value) and not math.isfinite(gradient) for value, gradient in before]
+        if any(lost):
+            right.axvline(plot.witness, color=_LOST, linewidth=1, zorder=4)
+        area: Any = {"where": lost, "transform": right.get_xaxis_transform()}
+        right.fill_between(plot.at, 0, 1, color=_LOST, alpha=0.16, linewidth=0, **area)
         name = printable(plot.moved[0])
         if len(plot.moved) > 1:
             name = f"{len(plot.moved)} inputs: 0 is the witness, 1 an ordinary point"
@@ -74,7 +76,7 @@ def _picture(plot: Plot, kind: Literal["svg", "png"]) -> bytes:
         labels = (
             ("before", 0.63, _BEFORE),
             ("after the fix" * (len(curves) > 1), 0.9, _AFTER),
-            (nan * bool(lost), 1.0, _LOST),
+            (nan * any(lost), 1.0, _LOST),
         )
         for text, place, color in labels:
             left.text(place, 1.06, text, color=color, ha="right", transform=left.transAxes)

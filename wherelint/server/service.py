@@ -19,14 +19,19 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, uri_scheme
+from pygls.workspace import TextDocument
 
 from wherelint.defects import describe
 from wherelint.io.config import ConfigError
+from wherelint.io.edits import split_lines
 from wherelint.server import answers
 from wherelint.server.snapshot import Buffer, Snapshot
 from wherelint.version import __version__
 
 Answer = TypeVar("Answer")
+
+# pygls ends a line at a form feed or a Unicode separator as well, which neither Python nor the protocol does.
+TextDocument.lines = property(lambda document: split_lines(document.source))  # type: ignore[assignment,method-assign]
 
 #: How long a text has to rest before it is checked, in seconds.
 _REST = 0.2

@@ -98,9 +98,7 @@ class Snapshot:
         return self._checked("offer")
 
     def _checked(self, fix_mode: FixMode) -> FileReport:
-        # pygls takes a form feed or a Unicode separator for the end of a line: its text of such a file may be wrong.
-        odd = any([line for line in cell.lines if line] != cell.text.splitlines(True) for cell in self.cells)
-        if self._settings is None or odd:
+        if self._settings is None:
             return FileReport(self._name)
         try:
             encoding, _ = tokenize.detect_encoding(io.BytesIO(self._program.encode()).readline)
