@@ -63,7 +63,7 @@ def h(ok, m):
                 "        > %5 = divide(1.0, %3)                        12:28   singular with a zero divisor",
                 "        > %6 = where(%4, %5, 0.0)                     12:11   selects (where)",
                 "search    the where at 12:11, with the derivatives of jax",
-                "inputs that may move: x, y",
+                "inputs that the condition reads: x, y",
                 "hazard    divide at 12:28: at x = 0.0, y = 0.0 the value is 0.0, the gradient x: nan, y: nan",
                 "finding   WL103 unmasked-division at 12:28: ",
                 "high confidence; shown",
