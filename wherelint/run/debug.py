@@ -163,7 +163,8 @@ def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
         search = _Recorded(root, framework, effort, whole)
         hazards = search.hazards()
         yield f"search    the {root.selection} at {_place(root)}, with the derivatives of {framework}"
-        yield f"          inputs that the condition reads: {', '.join(n.name for n in search.guard.movable()) or 'none'}"
+        moved = ", ".join(n.name for n in search.guard.movable())
+        yield f"          inputs that the condition reads: {moved or 'none'}"
         yield f"          {search.probes} inputs tried, from {len(search.starts)} starting points"
         for hazard in hazards:
             yield f"hazard    {hazard.op.op} at {_place(hazard.op)}: {_witness(simplest(search, hazard))}"
