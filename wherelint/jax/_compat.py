@@ -211,7 +211,7 @@ class _Unlisted(_debugging.DebugEffect):
 def quick_callbacks() -> Iterator[None]:
     """Callbacks that are traced within the block do not make each call of what is compiled slow.
 
-    JAX calls a compiled function through Python if it has effects, which takes 20 us for each array that it is given.
+    JAX calls a compiled function through Python if it has effects, which takes time for each array that it is given.
     """
     before, _debugging.debug_effect = _debugging.debug_effect, _Unlisted()
     try:
