@@ -429,7 +429,7 @@ def test_options(project: Path, capsys: pytest.CaptureFixture[str], name: str) -
 def test_a_file_has_a_bound(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after is given up, which every format says; the same in every run."""
     write(project, {"a.py": J + "".join(UNSAFE[24:].replace("f(", f"f{n}(") for n in range(20))})
-    monkeypatch.setattr(Budget, "file_evaluations", 500)
+    monkeypatch.setattr(Budget, "file_work", 5)
     said = set()
     for _ in range(2):
         assert main(["check", "--no-cache", "--output-format", "json"]) == 1

@@ -21,7 +21,7 @@ from wherelint.interpret.programs import Program, expression_id, spot
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, FINITE_TESTS
-from wherelint.search.budget import Effort, WorkBudget
+from wherelint.search.budget import WorkBudget
 from wherelint.search.whole_program import InProgram
 from wherelint.search.witness import Hazard, Search, singular_operations
 
@@ -73,12 +73,13 @@ class FileHazards:
         self._asked: set[object] = set()
         self._inlined = InlinedCalls(module, used)
         self._budget = module.budget
-        self._effort = Effort(self._budget.file_evaluations, whole)
+        most = self._budget.file_work
+        self._effort = WorkBudget(most) if whole is None else whole.part(most)
 
     @property
     def spent(self) -> bool:
         """Whether enough was done for this file."""
-        return self._effort.spent or self._module.steps > self._budget.file_steps
+        return self._effort.spent
 
     def search(self, name: tuple[str, ...], found: Sequence[Program]) -> None:
         """Search the selections of a function. Raises GiveUp where that would take too long."""
@@ -87,7 +88,7 @@ class FileHazards:
             self._search(name, program)
 
     def _search(self, name: tuple[str, ...], program: Program) -> None:
-        effort = Effort(self._budget.evaluations, self._effort)
+        effort = self._effort.part(self._budget.function_work)
         programs: dict[str, InProgram] = {}
         satisfiable: dict[tuple[Node, ...], bool] = {}
         for root in self._roots(program):
@@ -97,7 +98,7 @@ class FileHazards:
                 raise GiveUp("it has too many selections (analysis budget exceeded)")
             nearest = nearest_framework(root)  # of a helper for arrays of any framework, not that of this file's
             framework = nearest if nearest and nearest in self._used else self._used[0]
-            accept = programs.setdefault(framework, InProgram(program, arithmetic(framework), effort, self._budget))
+            accept = programs.setdefault(framework, InProgram(program, arithmetic(framework), self._budget))
             outlook = self._outlook.with_known(self._known_beforehand(root, program))
             judge = partial(EvidenceJudge, outlook, arithmetic(framework))
             search = Search(root, arithmetic(framework), effort, accept, judge, satisfiable)
@@ -147,7 +148,7 @@ class FileHazards:
         contexts = self._inlined.contexts(root.origin.function, expression_id(root))[:_MOST_CONTEXTS]
         if hazard.confidence == "low" or not contexts:
             return detection
-        effort = Effort(self._budget.evaluations, self._effort)
+        effort = self._effort.part(self._budget.function_work)
         for context in contexts:
             if any(leaf.imaginary for leaf in leaves(context)):
                 return detection  # what a caller does with complex numbers is not known

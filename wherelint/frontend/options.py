@@ -25,11 +25,9 @@ class Budget:
     nodes = 6_000
     steps = 300_000
     depth = 6
-    #: Node evaluations of the searches of one function.
-    evaluations = 800_000
-    #: Steps and node evaluations of the whole file.
-    file_steps = 2_000_000
-    file_evaluations = 12_000_000
+    #: Work of the searches of one function, and of the whole file.
+    function_work = 100_000
+    file_work = 4_000_000
     #: Results of a function that are looked at for each selection.
     results = 8
     #: Functions that are followed from one, to see what it brings together.

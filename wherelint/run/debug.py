@@ -29,7 +29,7 @@ from wherelint.ops import OPERATIONS
 from wherelint.ops.numeric import shortest
 from wherelint.report.text import change, witness_sentence
 from wherelint.search.batch import Hazard, Run
-from wherelint.search.budget import Effort
+from wherelint.search.budget import WorkBudget
 from wherelint.search.probes import Inputs
 from wherelint.search.simplify import simplest
 from wherelint.search.whole_program import InProgram
@@ -158,8 +158,8 @@ def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
     for root in roots[:_MOST_SEARCHES]:
         nearest = nearest_framework(root)
         framework = arithmetic(nearest if nearest and nearest in analysis.used else analysis.used[0])
-        effort = Effort(analysis.module.budget.evaluations)
-        whole = InProgram(program, framework, effort, analysis.module.budget)
+        effort = WorkBudget(analysis.module.budget.function_work)
+        whole = InProgram(program, framework, analysis.module.budget)
         search = _Recorded(root, framework, effort, whole)
         hazards = search.hazards()
         yield f"search    the {root.selection} at {_place(root)}, with the derivatives of {framework}"

@@ -7,16 +7,16 @@ import numpy as np
 from wherelint.graph.node import LANES, Node
 from wherelint.ops import Array
 from wherelint.search.batch import Hazard
-from wherelint.search.budget import Effort
+from wherelint.search.budget import WorkBudget
 from wherelint.search.witness import Search
 
-#: Node evaluations for the numbers of one witness.
-_SIMPLIFYING = 800_000
+#: Work for the numbers of one witness.
+_SIMPLIFYING = 100_000
 
 
 def simplest(search: Search, hazard: Hazard) -> Hazard:
     """A hazard that a search found, with simpler numbers in its witness as long as it shows the same."""
-    search.effort = Effort(_SIMPLIFYING, search.effort.whole)
+    search.effort = WorkBudget(_SIMPLIFYING)
     left: Sequence[Node] = [n for n in search.leaves if n.kind == "float" and not _is_simple(hazard.inputs[n])]
     while left and not search.effort.spent:
         hazard, left = _with_ones(search, hazard, left)

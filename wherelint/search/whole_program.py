@@ -11,7 +11,6 @@ from wherelint.graph.node import LANES, Node, reading, topological
 from wherelint.interpret.programs import Program
 from wherelint.ops import Array
 from wherelint.search.batch import Run, at, keep
-from wherelint.search.budget import Effort
 from wherelint.search.probes import Inputs
 from wherelint.search.witness import Hazard
 
@@ -24,10 +23,9 @@ class InProgram:
     operation outside of the selection too is singular in earnest.
     """
 
-    def __init__(self, program: Program, arithmetic: str, effort: Effort, budget: Budget) -> None:
+    def __init__(self, program: Program, arithmetic: str, budget: Budget) -> None:
         self._program = program
         self._arithmetic = arithmetic
-        self._effort = effort
         self._budget = budget
         self._outlets: dict[Node, list[tuple[Node, list[Node], Tape]]] = {}
         self._whole: dict[Node, tuple[Node, list[Node], Tape]] = {}
@@ -95,7 +93,6 @@ class InProgram:
                 still = evaluate((n for n in order if n not in moved), benign)
                 self._still[key] = [n for n in order if n in moved], still
             order, still = self._still[key]
-            self._effort.spend(len(order))
             self._computed[select] = evaluate(order, self._inputs, known=still)
         return self._computed[select]
 
@@ -103,7 +100,6 @@ class InProgram:
         """A reverse pass from an outlet to an operation, or to all inputs."""
         key = hazard.select, output, to, symbolic
         if key not in self._passes:
-            self._effort.spend(len(tape.steps))
             values = self._computed[hazard.select]
             self._passes[key] = backward(tape, values, output, self._arithmetic, symbolic=symbolic)
         return self._passes[key]

@@ -7,21 +7,23 @@ from functools import cached_property
 import numpy as np
 
 from wherelint.evidence.pieces import Evidence
+from wherelint.frontend.options import Budget
 from wherelint.graph.differentiate import Backward, Tape, backward, fails, raising
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unreshaped, whole
+from wherelint.graph.work import Work
 from wherelint.ops import Array
 from wherelint.ops.traits import SINGULAR
 from wherelint.search.attribution import Blamed, culprit_of, reaches_leaf, root_drops
 from wherelint.search.batch import Hazard, Run, any_lane, joined, keep, parts, row, rows, singular_operations, sound
 from wherelint.search.bisect import aimed
-from wherelint.search.budget import Effort
+from wherelint.search.budget import WorkBudget
 from wherelint.search.dependence import Dependence
 from wherelint.search.guard import Guard
 from wherelint.search.probes import EXTREME, Inputs, Pool, bases, holds_somewhere, perturbations
 from wherelint.search.prune import Judge, Level, Targets
 
-__all__ = ["Effort", "Hazard", "Search", "singular_operations"]
+__all__ = ["Hazard", "Search", "singular_operations"]
 
 #: How many inputs a search moves.
 MOST_MOVABLE = 10
@@ -44,7 +46,7 @@ class Search:
         self,
         root: Node,
         framework: str,
-        effort: Effort | None = None,
+        effort: WorkBudget | None = None,
         accept: Callable[[Hazard, Run, int], bool] = lambda hazard, run, p: True,
         judge: Callable[[Guard], Judge] = lambda guard: Judge(),
         satisfiable: dict[tuple[Node, ...], bool] | None = None,
@@ -53,7 +55,7 @@ class Search:
         self._satisfiable = {} if satisfiable is None else satisfiable
         #: What else a witness must satisfy, such as that the whole program is finite there.
         self.accept = accept
-        self.effort = effort or Effort()
+        self.effort = effort or WorkBudget(Budget.function_work)
         self.root = root
         self.framework = framework
         self.path_conditions = root.path_conditions
@@ -130,7 +132,6 @@ class Search:
         nodes = [n for n in operations if n in self.requires_grad and n not in found]
         if not nodes:
             return {}
-        self.effort.spend(len(self.order) * (1 + len(nodes)))
         points = aimed(nodes, batch, values)
         return {n: np.concatenate([v[:1], *(point[n] for point in points)]) for n, v in batch.items()} if points else {}
 
@@ -187,7 +188,6 @@ class Search:
         batch = {n: np.repeat(v, len(values), axis=0) for n, v in start.items()}
         batch[leaf] = np.repeat(values[:, None], LANES, axis=1)
         order = topological(tests)
-        self.effort.spend(2 * len(order))
         now, then = evaluate(order, start), evaluate(order, batch)
         other = np.zeros(len(values), np.bool_)
         for test in tests:
@@ -198,7 +198,6 @@ class Search:
         """Whether some input is found at which predicates hold together."""
         if path_conditions not in self._satisfiable:
             order = topological(path_conditions)
-            self.effort.spend(len(order))
             self._satisfiable[path_conditions] = holds_somewhere(path_conditions, order)
         return self._satisfiable[path_conditions]
 
@@ -215,7 +214,6 @@ class Search:
         movable = [n for n in self.guard.movable() if n not in fixed][:MOST_MOVABLE]
         for i, start in enumerate(starts):
             batch = perturbations(start, movable, self.pool, thorough=i == 0, joint=2)
-            self.effort.spend(len(self.order))
             values = evaluate(self.order, batch)
             fit = self.allowed(values) & self._finite(values)
             for node in self.requires_grad.intersection(nodes):
@@ -283,7 +281,6 @@ class Search:
             for data in inputs.values() if targets[1] else ():
                 failing = failing | any_lane(~np.isfinite(data))
             failing[failing] = failing.any() and self._allows(keep(failing, inputs)) > 0
-        self.effort.spend(3 * len(self.order) * len(batches))
         if not failing.any():
             return Run({}, {}, Backward({}, {}), Backward({}, {}), failing[:0], bases, batch[:0], first)
         if targets is not None:
@@ -317,7 +314,7 @@ class Search:
         if not witness.any():
             return
         for node, broke in run.ieee.broke.items():
-            if self.effort.whole is not None and self.effort.whole.spent:
+            if self.effort.spent:
                 return
             known = found.get(node)
             if known is not None and not known.missing_data and (known.confidence == "high" or level):
@@ -352,8 +349,7 @@ class Search:
 
     def _blame(self, run: Run, node: Node, p: int) -> Blamed | None:
         """What made one probe's cotangent break at a node, if the root is what made the zero."""
-        if isinstance(self.effort.whole, Effort):
-            self.effort.whole.spend(len(self.order))
+        Work.count(len(self.order))
         onto = self._feeds_clip(node)
         dropped = onto or (self.root.selection and root_drops(run, self.root, node, p, self._dependence))
         clip = reaches_leaf(run, node, p) if dropped else None
