@@ -14,7 +14,7 @@ from typing import TypeVar
 from wherelint.frameworks import FRAMEWORKS, framework_of
 from wherelint.frontend.module import Module, bound_names
 from wherelint.frontend.names import canonical, written
-from wherelint.frontend.syntax import FUNCTION_DEFS, Words, below, dotted, methods, named_methods
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, Words, below, dotted, methods, named_methods
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
@@ -42,9 +42,20 @@ def speaks(text: str) -> bool:
 
 def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     """Qualified names of the functions and methods worth lowering, in file order (``everything``: of all of them)."""
-    combining = set() if everything else _combining(module)
-    functions = module.once(_functions).items()
-    return [name for name, each in functions if everything or name in combining or _is_interesting(each, module)]
+    functions = module.once(_functions)
+    if everything:
+        return list(functions)
+    combining = _combining(module)
+    chosen = ((name, each) for name, each in functions.items() if name in combining or _is_interesting(each, module))
+    return [name for name, each in chosen if _meets(module, name, module, each)]
+
+
+def _meets(module: Module, name: tuple[str, ...], home: Module, function: ast.stmt) -> bool:
+    """Whether a singular operation can reach a selection in a function, or in a method of the file ``home``."""
+    from wherelint.frontend.flow import meets  # it asks for bases
+
+    cls = module.definitions[name[0]].statement
+    return meets(module, cls if isinstance(cls, ast.ClassDef) else None, home, function)
 
 
 def _functions(module: Module) -> dict[tuple[str, ...], ast.stmt]:
@@ -161,12 +172,14 @@ def inherited(module: Module) -> list[tuple[str, str]]:
 
     A subclass gives it something else to call or read, so that it is worth lowering once more.
     """
-    found = []
+    found: list[tuple[str, str]] = []
     for statement, _ in module.blocks:
         if isinstance(statement, ast.ClassDef) and statement.bases:
             selects, singular = _kinds_with_helpers(module, statement)
             if selects or singular:
-                found += [(statement.name, name) for name in _affected(module, statement, selects, singular)]
+                for home, method in _affected(module, statement, selects, singular):
+                    name = statement.name, method.name
+                    found += [name] if _meets(module, name, home, method) else []
     return list(dict.fromkeys(found))
 
 
@@ -179,24 +192,27 @@ def _kinds_with_helpers(module: Module, statement: ast.stmt) -> tuple[bool, bool
     return any(selects), any(singular)
 
 
-def _affected(module: Module, statement: ast.ClassDef, selects: bool, singular: bool) -> Iterator[str]:
+def _affected(
+    module: Module, statement: ast.ClassDef, selects: bool, singular: bool
+) -> Iterator[tuple[Module, FunctionDef]]:
     """The inherited methods that read something of a class, and with it have a selection and something singular."""
     defined = {name for item in statement.body for name in bound_names(item)} - {"__init__"}
     nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Attribute))
     defined |= {node.attr for node in nodes if isinstance(node.ctx, ast.Store)}
     kinds: dict[str, tuple[bool, bool]] = {}
+    found: dict[str, tuple[Module, FunctionDef]] = {}
     reads: dict[str, set[str]] = {}
     for home, base in bases(module, statement):
         for method in methods(base):
             if method.name not in defined and method.name not in kinds:
-                kinds[method.name] = _kinds_with_helpers(home, method)
+                kinds[method.name], found[method.name] = _kinds_with_helpers(home, method), (home, method)
                 reads[method.name] = home.syntax.words(method).attributes
     calls = {name: attributes & kinds.keys() for name, attributes in reads.items()}
     for name in kinds:
         reached = _reached(name, calls, len(calls) + 1)[0] if name != "__init__" else set()
         both = [any(each) for each in zip((selects, singular), *(kinds[each] for each in reached), strict=True)]
         if all(both) and any(reads[each] & defined for each in reached):
-            yield name
+            yield found[name]
 
 
 def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:

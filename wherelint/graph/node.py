@@ -219,8 +219,10 @@ def topological(roots: Iterable[Node]) -> list[Node]:
             for child in children:
                 if child not in done:
                     done.add(child)
-                    stack.append((child, iter(child.inputs)))
-                    break
+                    if child.inputs:
+                        stack.append((child, iter(child.inputs)))
+                        break
+                    order.append(child)
             else:
                 order.append(node)
                 stack.pop()

@@ -1,7 +1,6 @@
 """Calls: of the project's functions (inlined), of objects, of the catalogue, and of what cannot be followed."""
 
 import ast
-from dataclasses import replace
 from typing import TypeGuard
 
 import numpy as np
@@ -133,7 +132,7 @@ def _external(low: Lowering, function: Dotted, call: CallSite) -> Value:
         for node in flowing_back(nodes_in(*call.values)):
             if isinstance(node, Leaf):
                 node.host = True
-    call = replace(call, name=function.name)
+    call = call.named(function.name)
     handler = FUNCTIONS.get(call.name)
     found = MISSING if handler is None else handler(low, call)
     if found is not MISSING:
@@ -300,7 +299,7 @@ def _result(low: Lowering, frame: Frame, at: ast.AST) -> Value:
 
 def _method(low: Lowering, method: Method, call: CallSite) -> Value:
     receiver, name = method.receiver, method.name
-    site = replace(call.with_receiver(receiver), name=METHOD + name)
+    site = call.with_receiver(receiver).named(METHOD + name)
     is_container = isinstance(receiver, (list, dict, tuple, str))
     for table in (CONTAINER_METHODS, METHODS) if is_container else (METHODS,):
         found = table[name](low, site) if name in table else MISSING
@@ -310,7 +309,7 @@ def _method(low: Lowering, method: Method, call: CallSite) -> Value:
     if is_tensor:
         tensor = low.tensor(receiver, call.at)
         for prefix in filter(None, (FRAMEWORKS[framework].methods for framework in low.frameworks)):
-            made = operation(low, replace(call.with_receiver(tensor), name=f"{prefix}.{name}"))
+            made = operation(low, call.with_receiver(tensor).named(f"{prefix}.{name}"))
             if made is not None:
                 return made
     _hand_on(low, name, call.values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -40,7 +40,7 @@ def statement(*nodes: type) -> Callable[[_Executor], _Executor]:
     return _register(STATEMENTS, nodes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class CallSite:
     """A call of something that a handler knows: the canonical name, what it is called with, and where."""
 
@@ -56,7 +56,11 @@ class CallSite:
 
     def with_receiver(self, receiver: Value) -> CallSite:
         """The same with one more argument before the others."""
-        return replace(self, args=[receiver, *self.args])
+        return CallSite(self.name, [receiver, *self.args], self.kwargs, self.at)
+
+    def named(self, name: str) -> CallSite:
+        """The same call of something else."""
+        return CallSite(name, self.args, self.kwargs, self.at)
 
     @property
     def last(self) -> str:

@@ -64,7 +64,10 @@ def global_value(low: Lowering, module: Module, name: str) -> Value:
     _resolving.add(key)
     try:
         if target is not None:
-            return external(low, module, target)
+            found = external(low, module, target)
+            if isinstance(found, Dotted):
+                scope.names[name] = found
+            return found
         with low.shared():
             known = set(scope.names)
             scope.names[name] = _define(low, module, name)

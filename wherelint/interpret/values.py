@@ -268,12 +268,17 @@ def _inside(*values: Value) -> Iterator[Value]:
 
 def nodes_in(*values: Value) -> Iterator[Node]:
     """Every graph node inside some values."""
-    return (value for value in _inside(*values) if isinstance(value, Node))
+    for value in values:
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (tuple, list, dict, Instance)):
+            yield from (each for each in _inside(value) if isinstance(each, Node))
 
 
 def closed_over(*values: Value) -> Iterator[Node]:
     """Every graph node that functions among some values close over: whoever calls them computes with it."""
-    todo, seen = list(values), set[int]()
+    todo: list[Value] = [value for value in values if not isinstance(value, Node)]
+    seen = set[int]()
     while todo:
         value = todo.pop(0)
         if id(value) in seen:

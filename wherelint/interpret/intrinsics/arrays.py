@@ -42,7 +42,7 @@ def array(low: Lowering, call: CallSite, value: Value) -> Value:
 
 @handles(methods="new_tensor", operands="self data")
 def _new_tensor(low: Lowering, call: CallSite, receiver: Value, data: Value) -> Value:
-    return array(low, replace(call, name="torch.tensor"), data)
+    return array(low, call.named("torch.tensor"), data)
 
 
 @handles("{jax.numpy,numpy}.{int8,int16,int32,int64,uint8,uint16,uint32,uint64}", operands="x")

@@ -1,0 +1,428 @@
+"""Which functions can bring a singular operation to a selection, judged by ``ast`` alone.
+
+A screen of whole functions: most need not be lowered. A name stands for everything that is ever bound to it, whatever
+the path and the order, and a function is read once, whoever calls it. That errs on the side of reading too much. What
+is not seen is what is handed on otherwise than by a name or an attribute of ``self``: through other objects.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
+from typing import Any, TypeAlias
+
+from wherelint.frameworks import framework_of
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, children, methods
+from wherelint.ops import words
+from wherelint.ops.traits import BRANCHING, CLIPS, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
+
+#: What is known of a value, as bits. It has a singular operation above it, or a clip; it is made of booleans; it tells
+#: what is finite; it is no constant; it depends on what the function is given.
+_SINGULAR, _CLIPPED, _BOOLEAN, _TELLS, _VARIES, _GIVEN = (1 << i for i in range(6))
+#: And of a function: it selects from what it is given, it has a singular operation of that.
+_SELECTS, _DIVIDES = 1 << 6, 1 << 7
+
+_SINGULAR_WORDS, _TEST_WORDS, _BOOLEAN_WORDS = words(SINGULAR), words(FINITE_TESTS), words(TO_BOOL)
+_CLIP_WORDS = words({name for name, kind in SELECTS.items() if kind in CLIPS})
+_SELECT_WORDS = words(SELECTS) | SELECTING | _CLIP_WORDS | {*INDEXING, *BRANCHING, "set"}
+_PRODUCT_WORDS = words({"multiply"})
+#: Divisions by the last operand alone.
+_QUOTIENT_WORDS = frozenset("div divide true_divide truediv div_ mod remainder fmod".split())
+#: What no derivative flows through, and what says nothing of the elements.
+_SEVERING_WORDS = frozenset("stop_gradient detach detach_ item numpy tolist".split())
+_DESCRIPTIONS = frozenset("shape dtype ndim size device len range isinstance hasattr str".split())
+
+_Class: TypeAlias = tuple[Module, ast.ClassDef]
+
+
+def meets(module: Module, cls: ast.ClassDef | None, home: Module, function: ast.AST) -> bool:
+    """Whether a singular operation can reach a selection in a function that stands in the file ``home``.
+
+    ``cls``: the class of the file ``module`` that it is a method of.
+    """
+    flow: Flow = module.once(Flow)
+    return flow.read(home, (module, cls) if cls is not None else None, function).meets
+
+
+class Flow:
+    """What is known of the functions and the classes that a file leads to."""
+
+    def __init__(self, module: Module) -> None:
+        self._readers: dict[ast.AST, _Reader] = {}
+        self._classes: dict[ast.ClassDef, _Members] = {}
+        self._values: dict[ast.AST, int] = {}
+
+    def read(self, home: Module, cls: _Class | None, function: ast.AST) -> _Reader:
+        """A function as it was read; as far as it was, where it leads back to itself."""
+        if cls is not None:
+            return self.members(cls).readers[function]
+        if function not in self._readers:
+            self._readers[function] = _Reader(self, home, None, function)
+            self._readers[function].settle()
+        return self._readers[function]
+
+    def members(self, cls: _Class) -> _Members:
+        """What the methods of a class do and assign to attributes."""
+        if cls[1] not in self._classes:
+            self._classes[cls[1]] = _Members(self, *cls)
+            self._classes[cls[1]].settle()
+        return self._classes[cls[1]]
+
+    def value(self, home: Module, statement: ast.stmt) -> int:
+        """What a name of the top level stands for: a function, any method of a class, a constant."""
+        if statement not in self._values:
+            self._values[statement] = 0
+            if isinstance(statement, ast.ClassDef):
+                words = home.syntax.words(statement)
+                said = words.names | words.attributes
+                found = (
+                    0
+                    if _SINGULAR_WORDS.isdisjoint(said) and words.kinds.isdisjoint((ast.Div, ast.Pow))
+                    else (_SINGULAR | _DIVIDES)
+                )
+                found |= 0 if _SELECT_WORDS.isdisjoint(said) else _SELECTS
+                found |= 0 if _CLIP_WORDS.isdisjoint(said) else _CLIPPED
+            else:
+                found = self.read(home, None, statement).value
+                found |= 0 if isinstance(statement, FUNCTION_DEFS) else _BOOLEAN
+            self._values[statement] = found
+        return self._values[statement]
+
+
+class _Members:
+    """The methods of a class and of its bases, and the attributes that they share."""
+
+    def __init__(self, flow: Flow, module: Module, statement: ast.ClassDef) -> None:
+        from wherelint.frontend.screen import bases
+
+        #: The facts of attributes and of methods, by name, and the names that were asked for.
+        self._values: dict[str, int] = {}
+        self._asked: set[str] = set()
+        self._changed = False
+        self.readers: dict[ast.AST, _Reader] = {}
+        for home, cls in [(module, statement), *bases(module, statement)]:
+            self.readers.update((f, _Reader(flow, home, self, f)) for f in methods(cls))
+
+    def settle(self) -> None:
+        """Read all of them until nothing more is learned."""
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            for reader in self.readers.values():
+                reader.settle()
+
+    def note(self, name: str, facts: int) -> None:
+        """What is assigned to an attribute, or what a method is."""
+        known = self._values.get(name, 0)
+        self._values[name] = known | facts & ~_GIVEN
+        self._changed |= self._values[name] != known and name in self._asked
+
+    def value(self, name: str) -> int:
+        """What an attribute stands for, as far as that is known."""
+        self._asked.add(name)
+        return self._values.get(name, 0) | _VARIES
+
+
+class _Reader:
+    """One function: the facts of its names, until they no longer change."""
+
+    def __init__(self, flow: Flow, home: Module, members: _Members | None, function: Any) -> None:
+        self._flow, self._home, self._members = flow, home, members
+        #: Whether a singular operation meets a selection; what is known of the function and of what it returns.
+        self.meets, self.value = False, 0
+        #: The parameters of functions inside, and what these are called with.
+        self._inner: set[str] = set()
+        self._handed = _VARIES | _GIVEN
+        #: The names that were read, and whether one of them has got more facts since.
+        self._asked: set[str] = set()
+        self._changed = False
+        body = getattr(function, "body", function)
+        self._body: list[ast.AST] = body if isinstance(body, list) else [body]
+        names = _parameters(function.args) if hasattr(function, "args") else []
+        self._receiver = names[0] if members is not None and names else None
+        self._names = {name: _VARIES if name == self._receiver else _VARIES | _GIVEN for name in names}
+        self._method = function.name if members is not None else None
+
+    def settle(self) -> None:
+        """Read the function until nothing more is learned."""
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            self._statements(self._body)
+        if self._members is not None and self._method:
+            self._members.note(self._method, self.value)
+
+    def _statements(self, body: Iterable[ast.AST]) -> None:
+        for each in body:
+            handler = _STATEMENTS.get(type(each))
+            if handler is not None:
+                handler(self, each)
+            elif isinstance(each, ast.expr):
+                self.value |= self.of(each)  # the body of a lambda
+            else:
+                self._statements(children(each))
+
+    def _note(self, name: str, facts: int) -> None:
+        known = self._names.get(name)
+        if known is None or facts | known != known:
+            self._names[name] = facts | (known or 0)
+            self._changed |= name in self._asked
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = node.value
+        for target in node.targets:
+            if isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
+                for one, other in zip(target.elts, value.elts, strict=True):
+                    self._bind(one, self.of(other))
+            else:
+                self._bind(target, self.of(value))
+        if node is self._body[0]:  # a constant of the file
+            self.value |= self.of(value)
+
+    def _assign_one(self, node: ast.AnnAssign | ast.NamedExpr) -> int:
+        facts = 0 if node.value is None else self.of(node.value)
+        self._bind(node.target, facts)
+        return facts
+
+    def _augment(self, node: ast.AugAssign) -> None:
+        self._bind(node.target, self._operator(node.op, node.target, node.value))
+
+    def _return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            self.value |= self.of(node.value) & ~_GIVEN
+
+    def _for(self, node: ast.For | ast.comprehension) -> None:
+        self._bind(node.target, self.of(node.iter))
+        self._statements(node.ifs if isinstance(node, ast.comprehension) else [*node.body, *node.orelse])
+
+    def _if(self, node: ast.If | ast.While) -> None:
+        self.of(node.test)
+        self._statements(node.body)
+        self._statements(node.orelse)
+
+    def _expression(self, node: ast.Expr) -> None:
+        self.of(node.value)
+
+    def _with(self, node: ast.withitem) -> None:
+        facts = self.of(node.context_expr)
+        if node.optional_vars is not None:
+            self._bind(node.optional_vars, facts)
+
+    def _function(self, node: FunctionDef) -> None:
+        self._inner.update(_parameters(node.args))
+        before, self.value = self.value, self._names.get(node.name, 0)
+        self._statements(node.body)
+        made, self.value = self.value, before | self.value & (_SELECTS | _DIVIDES)
+        self._note(node.name, made | _VARIES)
+
+    def _bind(self, target: ast.expr, facts: int) -> None:
+        if isinstance(target, ast.Name):
+            self._note(target.id, facts)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for each in target.elts:
+                self._bind(each, facts)
+        elif isinstance(target, ast.Starred):
+            self._bind(target.value, facts)
+        elif isinstance(target, ast.Subscript):
+            self._select(self.of(target.value))
+            self.of(target.slice)
+            self._bind(target.value, facts)
+        elif isinstance(target, ast.Attribute):
+            if self._members is not None and isinstance(target.value, ast.Name) and target.value.id == self._receiver:
+                self._members.note(target.attr, facts)
+            else:
+                self._bind(target.value, facts)
+
+    def of(self, node: ast.AST) -> int:
+        """The facts of an expression."""
+        handler = _EXPRESSIONS.get(type(node))
+        return handler(self, node) if handler is not None else self._all(children(node))
+
+    def _all(self, nodes: Iterable[ast.AST]) -> int:
+        found = 0
+        for node in nodes:
+            found |= self.of(node)
+        return found
+
+    def _name(self, node: ast.Name) -> int:
+        self._asked.add(node.id)
+        facts = self._names.get(node.id)
+        if node.id in self._inner:
+            return (facts or 0) | self._handed
+        return self._outside(node.id) if facts is None else facts
+
+    def _outside(self, name: str) -> int:
+        definition = self._home.definitions.get(name)
+        if definition is not None:
+            return self._flow.value(self._home, definition.statement)
+        target = self._home.target(name)
+        return _VARIES if target is None else self._imported(target)
+
+    def _imported(self, target: str) -> int:
+        """What a dotted name stands for."""
+        found = None if framework_of(target) else self._home.project.find(target)
+        definition = found[0].definitions.get(found[1][0]) if found is not None and found[1] else None
+        return 0 if found is None or definition is None else self._flow.value(found[0], definition.statement)
+
+    def _attribute(self, node: ast.Attribute) -> int:
+        if node.attr in _DESCRIPTIONS:
+            self.of(node.value)
+            return 0
+        root: ast.expr = node.value
+        if self._members is not None and (_is_name(root, self._receiver) or _is_super(root)):
+            return self._members.value(node.attr)
+        parts = [node.attr]
+        while isinstance(root, ast.Attribute):
+            parts.append(root.attr)
+            root = root.value
+        if isinstance(root, ast.Name) and root.id not in self._names and root.id not in self._inner:
+            target = self._home.target(root.id)
+            if target is not None:
+                return self._imported(".".join([target, *reversed(parts)]))
+        return self.of(node.value)
+
+    def _select(self, facts: int) -> None:
+        if facts & (_SINGULAR | _TELLS):
+            self.meets = True
+        if facts & _GIVEN:
+            self.value |= _SELECTS
+
+    def _divide(self, operand: int) -> int:
+        if operand & _CLIPPED:
+            self.meets = True
+        if operand & _GIVEN:
+            self.value |= _DIVIDES
+        return _SINGULAR if operand & _VARIES else 0
+
+    def _binary(self, node: ast.BinOp) -> int:
+        return self._operator(node.op, node.left, node.right)
+
+    def _operator(self, operator: ast.operator, left: ast.expr, right: ast.expr) -> int:
+        a, b = self.of(left), self.of(right)
+        both = a | b
+        if isinstance(operator, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+            self._mark(left)
+            self._mark(right)
+            return both
+        if isinstance(operator, ast.Sub) and isinstance(left, ast.Constant):
+            return both  # `1 - mask`
+        if isinstance(operator, ast.Mult):
+            self._multiply(a, b)
+            return both
+        if isinstance(operator, (ast.Div, ast.Mod)):
+            both |= self._divide(b)
+        elif isinstance(operator, ast.Pow) and not (isinstance(right, ast.Constant) and right.value in (0, 1, 2)):
+            both |= self._divide(both)
+        return both & ~_BOOLEAN
+
+    def _multiply(self, a: int, b: int) -> None:
+        if a & _BOOLEAN:
+            self._select(b)
+        if b & _BOOLEAN:
+            self._select(a)
+
+    def _mark(self, node: ast.AST) -> None:
+        """Note that something is a mask."""
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Name):
+            self._note(node.id, _BOOLEAN | self._names.get(node.id, _VARIES))
+
+    def _unary(self, node: ast.UnaryOp) -> int:
+        facts = self.of(node.operand)
+        if isinstance(node.op, ast.Invert):
+            self._mark(node.operand)
+        return _BOOLEAN | facts & _TELLS if isinstance(node.op, ast.Not) else facts
+
+    def _boolean(self, node: ast.Compare | ast.BoolOp) -> int:
+        return _BOOLEAN | _VARIES | self._all(children(node)) & _TELLS
+
+    def _subscript(self, node: ast.Subscript) -> int:
+        facts = self.of(node.value)
+        self._select(facts)
+        return facts | self.of(node.slice) & _VARIES
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
+        for each in node.generators:
+            self._for(each)
+        return self._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+
+    def _lambda(self, node: ast.Lambda) -> int:
+        self._inner.update(_parameters(node.args))
+        return self.of(node.body)
+
+    def _call(self, node: ast.Call) -> int:
+        function, word = self.of(node.func), self._word(node.func)
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        given = [self.of(each) for each in arguments]
+        whole = reduce(or_, given, 0)
+        if word in _DESCRIPTIONS:
+            return 0
+        if word in _SEVERING_WORDS:
+            return _VARIES
+        if any(keyword.arg == "where" for keyword in node.keywords):
+            self._select(whole)
+        if word in _BOOLEAN_WORDS or word in _TEST_WORDS:
+            return _BOOLEAN | _VARIES | (whole | function) & _TELLS | (_TELLS if word in _TEST_WORDS else 0)
+        made = 0
+        if word in _SINGULAR_WORDS:
+            made |= self._divide(given[-1] if word in _QUOTIENT_WORDS and given else whole | function)
+            made |= _SINGULAR | _DIVIDES if word[0].isupper() else 0  # a layer
+        if word in _SELECT_WORDS:
+            if node.args:
+                self._mark(node.args[0])
+            self._select(whole | function)
+            made |= (_CLIPPED if word in _CLIP_WORDS else 0) | (_SELECTS if word[0].isupper() else 0)
+        for place, each in enumerate([function, *given]):  # what takes a function calls it with the rest
+            rest = reduce(or_, (other for i, other in enumerate(given, 1) if i != place), 0) if place else whole
+            if each & _SELECTS:
+                self._select(rest)
+            if each & _DIVIDES:
+                self._divide(rest)
+        if word in _PRODUCT_WORDS:
+            for place, each in enumerate(given):
+                self._multiply(each, reduce(or_, given[place + 1 :], function))
+        if self._handed | whole != self._handed and not word:
+            self._handed |= whole
+            self._changed = True
+        return whole | function | made | _VARIES
+
+    def _word(self, function: ast.expr) -> str:
+        """The word that a call uses; "" for a function of the project."""
+        if isinstance(function, ast.Attribute):
+            return function.attr
+        if not isinstance(function, ast.Name) or function.id in self._names or function.id in self._home.definitions:
+            return ""
+        target = self._home.target(function.id) or function.id
+        return target.rpartition(".")[2] if framework_of(target) or self._home.project.find(target) is None else ""
+
+
+def _is_name(node: ast.expr, name: str | None) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and _is_name(node.func, "super")
+
+
+def _parameters(arguments: ast.arguments) -> list[str]:
+    plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [each.arg for each in [*plain, *filter(None, (arguments.vararg, arguments.kwarg))]]
+
+
+_STATEMENTS: dict[type, Callable[..., object]] = {
+    ast.Assign: _Reader._assign, ast.AnnAssign: _Reader._assign_one, ast.AugAssign: _Reader._augment,
+    ast.Return: _Reader._return, ast.For: _Reader._for, ast.AsyncFor: _Reader._for, ast.withitem: _Reader._with,
+    ast.If: _Reader._if, ast.While: _Reader._if, ast.Expr: _Reader._expression,
+    ast.FunctionDef: _Reader._function, ast.AsyncFunctionDef: _Reader._function,
+}  # fmt: skip
+_EXPRESSIONS: dict[type, Callable[..., int]] = {
+    ast.Constant: lambda reader, node: 0, ast.Name: _Reader._name, ast.Attribute: _Reader._attribute,
+    ast.BinOp: _Reader._binary, ast.UnaryOp: _Reader._unary, ast.Compare: _Reader._boolean,
+    ast.BoolOp: _Reader._boolean, ast.NamedExpr: _Reader._assign_one, ast.Lambda: _Reader._lambda,
+    ast.Subscript: _Reader._subscript, ast.ListComp: _Reader._comprehension, ast.SetComp: _Reader._comprehension,
+    ast.GeneratorExp: _Reader._comprehension, ast.DictComp: _Reader._comprehension, ast.Call: _Reader._call,
+}  # fmt: skip
