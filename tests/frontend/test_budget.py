@@ -29,9 +29,9 @@ OTHER = "from .other import f4\n" + HEAD + "def f(x):\n" + WHERE.format("f4(x)")
 CASES = {
     "nodes": ("nodes", 8, {"main": DEEP + "\n\ndef g(x):\n    y = x + 1 + 1 + 1 + 1\n" + WHERE.format("f0(y)")},
               "calls in `g`: it computes too many values"),
-    "steps": ("steps", 20, {"main": HEAD + "def g(x):\n" + "    x = x + 1\n" * 20 + WHERE.format("x")},
+    "steps": ("steps", 20, {"main": HEAD + "def g(x):\n" + "    x = x + 1\n" * 20 + WHERE.format("jnp.sqrt(x)")},
               "`g`: it takes more steps than the analysis follows"),
-    "file steps": ("file_work", 2, {"main": RESULTS + "\n\ndef g(x):\n" + WHERE.format("x")},
+    "file steps": ("file_work", 2, {"main": RESULTS + "\n\ndef g(x):\n" + WHERE.format("jnp.sqrt(x)")},
                    "`g`: the file has too many functions"),
     "evaluations": ("function_work", 5, {"main": RESULTS}, "`f`: its selections read too long computations"),
     "results": ("results", 2, {"main": RESULTS}, "2 results of `f`: it has more than are followed"),

@@ -24,16 +24,23 @@ from wherelint.ops.traits import BRANCHING, CLIPS, FINITE_TESTS, INDEXING, SELEC
 _SINGULAR, _CLIPPED, _BOOLEAN, _TELLS, _VARIES, _GIVEN = (1 << i for i in range(6))
 #: And of a function: it selects from what it is given, it has a singular operation of that.
 _SELECTS, _DIVIDES = 1 << 6, 1 << 7
+#: It is the number inf or nan, so that a comparison with it tells what is finite.
+_INFINITE = 1 << 8
 
 _SINGULAR_WORDS, _TEST_WORDS, _BOOLEAN_WORDS = words(SINGULAR), words(FINITE_TESTS), words(TO_BOOL)
+_WRITING = frozenset("set triu tril fill_diagonal fill_diagonal_".split())
 _CLIP_WORDS = words({name for name, kind in SELECTS.items() if kind in CLIPS})
-_SELECT_WORDS = words(SELECTS) | SELECTING | _CLIP_WORDS | {*INDEXING, *BRANCHING, "set"}
+_SELECT_WORDS = words(SELECTS) | SELECTING | _CLIP_WORDS | {*INDEXING, *BRANCHING} | _WRITING
 _PRODUCT_WORDS = words({"multiply"})
 #: Divisions by the last operand alone.
 _QUOTIENT_WORDS = frozenset("div divide true_divide truediv div_ mod remainder fmod".split())
 #: What no derivative flows through, and what says nothing of the elements.
 _SEVERING_WORDS = frozenset("stop_gradient detach detach_ item numpy tolist".split())
-_DESCRIPTIONS = frozenset("shape dtype ndim size device len range isinstance hasattr str".split())
+_SIZES = frozenset("shape ndim size len range".split())
+_DESCRIPTIONS = frozenset("dtype device isinstance hasattr str".split())
+_INFINITIES = frozenset("inf infty Inf nan NaN NINF".split())
+#: What puts values into a container.
+_COLLECTING = frozenset("append extend insert update add setdefault".split())
 
 _Class: TypeAlias = tuple[Module, ast.ClassDef]
 
@@ -155,13 +162,16 @@ class _Reader:
         if self._members is not None and self._method:
             self._members.note(self._method, self.value)
 
+    def _add(self, facts: int) -> None:
+        self.value |= facts
+
     def _statements(self, body: Iterable[ast.AST]) -> None:
         for each in body:
             handler = _STATEMENTS.get(type(each))
             if handler is not None:
                 handler(self, each)
             elif isinstance(each, ast.expr):
-                self.value |= self.of(each)  # the body of a lambda
+                self._add(self.of(each))  # the body of a lambda
             else:
                 self._statements(children(each))
 
@@ -180,7 +190,7 @@ class _Reader:
             else:
                 self._bind(target, self.of(value))
         if node is self._body[0]:  # a constant of the file
-            self.value |= self.of(value)
+            self._add(self.of(value))
 
     def _assign_one(self, node: ast.AnnAssign | ast.NamedExpr) -> int:
         facts = 0 if node.value is None else self.of(node.value)
@@ -192,7 +202,7 @@ class _Reader:
 
     def _return(self, node: ast.Return) -> None:
         if node.value is not None:
-            self.value |= self.of(node.value) & ~_GIVEN
+            self._add(self.of(node.value) & ~_GIVEN)
 
     def _for(self, node: ast.For | ast.comprehension) -> None:
         self._bind(node.target, self.of(node.iter))
@@ -227,8 +237,7 @@ class _Reader:
         elif isinstance(target, ast.Starred):
             self._bind(target.value, facts)
         elif isinstance(target, ast.Subscript):
-            self._select(self.of(target.value))
-            self.of(target.slice)
+            self._select(self.of(target.value) | self.of(target.slice) & _TELLS)
             self._bind(target.value, facts)
         elif isinstance(target, ast.Attribute):
             if self._members is not None and isinstance(target.value, ast.Name) and target.value.id == self._receiver:
@@ -247,6 +256,9 @@ class _Reader:
             found |= self.of(node)
         return found
 
+    def _constant(self, node: ast.Constant) -> int:
+        return _INFINITE if isinstance(node.value, str) and node.value.strip("+-") in _INFINITIES else 0
+
     def _name(self, node: ast.Name) -> int:
         self._asked.add(node.id)
         facts = self._names.get(node.id)
@@ -263,17 +275,21 @@ class _Reader:
 
     def _imported(self, target: str) -> int:
         """What a dotted name stands for."""
-        found = None if framework_of(target) else self._home.project.find(target)
+        if framework_of(target):
+            return _of_word(target.rpartition(".")[2])
+        found = self._home.project.find(target)
         definition = found[0].definitions.get(found[1][0]) if found is not None and found[1] else None
-        return 0 if found is None or definition is None else self._flow.value(found[0], definition.statement)
+        if found is None or definition is None:
+            return _of_word(target.rpartition(".")[2])
+        return self._flow.value(found[0], definition.statement)
 
     def _attribute(self, node: ast.Attribute) -> int:
-        if node.attr in _DESCRIPTIONS:
-            self.of(node.value)
-            return 0
         root: ast.expr = node.value
         if self._members is not None and (_is_name(root, self._receiver) or _is_super(root)):
             return self._members.value(node.attr)
+        if node.attr in _DESCRIPTIONS or node.attr in _SIZES:
+            self.of(root)
+            return _VARIES if node.attr in _SIZES else 0
         parts = [node.attr]
         while isinstance(root, ast.Attribute):
             parts.append(root.attr)
@@ -288,13 +304,13 @@ class _Reader:
         if facts & (_SINGULAR | _TELLS):
             self.meets = True
         if facts & _GIVEN:
-            self.value |= _SELECTS
+            self._add(_SELECTS)
 
     def _divide(self, operand: int) -> int:
         if operand & _CLIPPED:
             self.meets = True
         if operand & _GIVEN:
-            self.value |= _DIVIDES
+            self._add(_DIVIDES)
         return _SINGULAR if operand & _VARIES else 0
 
     def _binary(self, node: ast.BinOp) -> int:
@@ -338,12 +354,14 @@ class _Reader:
         return _BOOLEAN | facts & _TELLS if isinstance(node.op, ast.Not) else facts
 
     def _boolean(self, node: ast.Compare | ast.BoolOp) -> int:
-        return _BOOLEAN | _VARIES | self._all(children(node)) & _TELLS
+        facts = self._all(children(node))
+        tells = facts & (_TELLS | _INFINITE) or (isinstance(node, ast.Compare) and _cancels(node))
+        return _BOOLEAN | _VARIES | (_TELLS if tells else 0)
 
     def _subscript(self, node: ast.Subscript) -> int:
-        facts = self.of(node.value)
-        self._select(facts)
-        return facts | self.of(node.slice) & _VARIES
+        facts, index = self.of(node.value), self.of(node.slice)
+        self._select(facts | index & _TELLS)
+        return facts | index & _VARIES
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
         for each in node.generators:
@@ -355,12 +373,17 @@ class _Reader:
         return self.of(node.body)
 
     def _call(self, node: ast.Call) -> int:
-        function, word = self.of(node.func), self._word(node.func)
+        word = self._word(node.func)
+        if word == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            return self._attribute(ast.Attribute(node.args[0], str(node.args[1].value)))
+        function = self._receiver_of(node.func) if _of_word(word) else self.of(node.func)
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         given = [self.of(each) for each in arguments]
         whole = reduce(or_, given, 0)
-        if word in _DESCRIPTIONS:
-            return 0
+        if word in _SIZES or word in _DESCRIPTIONS:
+            return _VARIES if word in _SIZES else 0
+        if word in _COLLECTING and isinstance(node.func, ast.Attribute):
+            self._bind(node.func.value, whole)
         if word in _SEVERING_WORDS:
             return _VARIES
         if any(keyword.arg == "where" for keyword in node.keywords):
@@ -390,6 +413,16 @@ class _Reader:
             self._changed = True
         return whole | function | made | _VARIES
 
+    def _receiver_of(self, function: ast.expr) -> int:
+        """What a method is called on; nothing for a function of a framework."""
+        if not isinstance(function, ast.Attribute):
+            return 0
+        root = function.value
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        is_module = isinstance(root, ast.Name) and root.id not in self._names and self._home.target(root.id) is not None
+        return 0 if is_module else self.of(function.value)
+
     def _word(self, function: ast.expr) -> str:
         """The word that a call uses; "" for a function of the project."""
         if isinstance(function, ast.Attribute):
@@ -398,6 +431,21 @@ class _Reader:
             return ""
         target = self._home.target(function.id) or function.id
         return target.rpartition(".")[2] if framework_of(target) or self._home.project.find(target) is None else ""
+
+
+def _of_word(word: str) -> int:
+    """What a function of a framework is, by the word for it."""
+    facts = _SINGULAR | _DIVIDES | _VARIES if word in _SINGULAR_WORDS else 0
+    facts |= _SELECTS if word in _SELECT_WORDS else 0
+    facts |= _CLIPPED if word in _CLIP_WORDS else 0
+    return facts | (_INFINITE if word in _INFINITIES else 0)
+
+
+def _cancels(node: ast.Compare) -> bool:
+    """Whether a comparison is a test for what is not finite: ``x != x``, ``x - x == 0``, ``0 * x != 0``."""
+    left, (right, *_) = node.left, node.comparators
+    zero = isinstance(right, ast.Constant) and right.value == 0
+    return (zero and isinstance(left, ast.BinOp)) or ast.dump(left) == ast.dump(right)
 
 
 def _is_name(node: ast.expr, name: str | None) -> bool:
@@ -420,7 +468,7 @@ _STATEMENTS: dict[type, Callable[..., object]] = {
     ast.FunctionDef: _Reader._function, ast.AsyncFunctionDef: _Reader._function,
 }  # fmt: skip
 _EXPRESSIONS: dict[type, Callable[..., int]] = {
-    ast.Constant: lambda reader, node: 0, ast.Name: _Reader._name, ast.Attribute: _Reader._attribute,
+    ast.Constant: _Reader._constant, ast.Name: _Reader._name, ast.Attribute: _Reader._attribute,
     ast.BinOp: _Reader._binary, ast.UnaryOp: _Reader._unary, ast.Compare: _Reader._boolean,
     ast.BoolOp: _Reader._boolean, ast.NamedExpr: _Reader._assign_one, ast.Lambda: _Reader._lambda,
     ast.Subscript: _Reader._subscript, ast.ListComp: _Reader._comprehension, ast.SetComp: _Reader._comprehension,

@@ -172,14 +172,12 @@ def inherited(module: Module) -> list[tuple[str, str]]:
 
     A subclass gives it something else to call or read, so that it is worth lowering once more.
     """
-    found: list[tuple[str, str]] = []
+    found = []
     for statement, _ in module.blocks:
         if isinstance(statement, ast.ClassDef) and statement.bases:
             selects, singular = _kinds_with_helpers(module, statement)
             if selects or singular:
-                for home, method in _affected(module, statement, selects, singular):
-                    name = statement.name, method.name
-                    found += [name] if _meets(module, name, home, method) else []
+                found += [(statement.name, name) for name in _affected(module, statement, selects, singular)]
     return list(dict.fromkeys(found))
 
 
@@ -192,10 +190,8 @@ def _kinds_with_helpers(module: Module, statement: ast.stmt) -> tuple[bool, bool
     return any(selects), any(singular)
 
 
-def _affected(
-    module: Module, statement: ast.ClassDef, selects: bool, singular: bool
-) -> Iterator[tuple[Module, FunctionDef]]:
-    """The inherited methods that read something of a class, and with it have a selection and something singular."""
+def _affected(module: Module, statement: ast.ClassDef, selects: bool, singular: bool) -> Iterator[str]:
+    """The inherited methods that read something of a class, and with it bring something singular to a selection."""
     defined = {name for item in statement.body for name in bound_names(item)} - {"__init__"}
     nodes = (node for node in ast.walk(statement) if isinstance(node, ast.Attribute))
     defined |= {node.attr for node in nodes if isinstance(node.ctx, ast.Store)}
@@ -212,7 +208,8 @@ def _affected(
         reached = _reached(name, calls, len(calls) + 1)[0] if name != "__init__" else set()
         both = [any(each) for each in zip((selects, singular), *(kinds[each] for each in reached), strict=True)]
         if all(both) and any(reads[each] & defined for each in reached):
-            yield found[name]
+            if any(_meets(module, (statement.name, each), *found[each]) for each in reached):
+                yield name
 
 
 def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:
