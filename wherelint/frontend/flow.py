@@ -444,6 +444,8 @@ def _of_word(word: str) -> int:
 def _cancels(node: ast.Compare) -> bool:
     """Whether a comparison is a test for what is not finite: ``x != x``, ``x - x == 0``, ``0 * x != 0``."""
     left, (right, *_) = node.left, node.comparators
+    if not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        return False
     zero = isinstance(right, ast.Constant) and right.value == 0
     return (zero and isinstance(left, ast.BinOp)) or ast.dump(left) == ast.dump(right)
 

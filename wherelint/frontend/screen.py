@@ -42,23 +42,23 @@ def speaks(text: str) -> bool:
 
 def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
     """Qualified names of the functions and methods worth lowering, in file order (``everything``: of all of them)."""
-    functions = module.once(_functions)
+    found = module.once(functions)
     if everything:
-        return list(functions)
+        return list(found)
     combining = _combining(module)
-    chosen = ((name, each) for name, each in functions.items() if name in combining or _is_interesting(each, module))
-    return [name for name, each in chosen if _meets(module, name, module, each)]
+    chosen = ((name, each) for name, each in found.items() if name in combining or _is_interesting(each, module))
+    return [name for name, each in chosen if meets(module, name, module, each)]
 
 
-def _meets(module: Module, name: tuple[str, ...], home: Module, function: ast.stmt) -> bool:
+def meets(module: Module, name: tuple[str, ...], home: Module, function: ast.stmt) -> bool:
     """Whether a singular operation can reach a selection in a function, or in a method of the file ``home``."""
-    from wherelint.frontend.flow import meets  # it asks for bases
+    from wherelint.frontend import flow  # it asks for bases
 
     cls = module.definitions[name[0]].statement
-    return meets(module, cls if isinstance(cls, ast.ClassDef) else None, home, function)
+    return flow.meets(module, cls if isinstance(cls, ast.ClassDef) else None, home, function)
 
 
-def _functions(module: Module) -> dict[tuple[str, ...], ast.stmt]:
+def functions(module: Module) -> dict[tuple[str, ...], ast.stmt]:
     """Every function and method by its qualified name, in file order; a lambda with a name if it is interesting."""
     found: dict[tuple[str, ...], ast.stmt] = {}
     for statement, _ in module.blocks:
@@ -78,11 +78,11 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
     refers: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     selects: set[tuple[str, ...]] = set()
     singular: set[tuple[str, ...]] = set()
-    functions = set[tuple[str, ...]]()
+    own = set[tuple[str, ...]]()
     for name, definition in module.definitions.items():
         statement = definition.statement
         inner = named_methods(statement) if isinstance(statement, ast.ClassDef) else {}
-        functions |= {(name,)} if isinstance(statement, FUNCTION_DEFS) else {(name, each) for each in inner.values()}
+        own |= {(name,)} if isinstance(statement, FUNCTION_DEFS) else {(name, each) for each in inner.values()}
         for qualified, each in [((name,), statement), *(((name, called), item) for item, called in inner.items())]:
             words = module.syntax.words(each)
             refers[qualified] = {(n,) for n in _mentioned(words, module) if n in module.definitions and n != name}
@@ -90,7 +90,7 @@ def _combining(module: Module) -> set[tuple[str, ...]]:
             selects |= {qualified} if has_selection else set()
             singular |= {qualified} if has_singular else set()
     found = set()
-    for qualified in functions if selects else ():
+    for qualified in own if selects else ():
         if refers[qualified]:
             reached, is_complete = _reached(qualified, refers, module.budget.functions)
             chosen = reached & selects
@@ -123,7 +123,7 @@ def referring(module: Module, name: str) -> list[tuple[str, ...]]:
 def _mentions(module: Module) -> dict[str, list[tuple[str, ...]]]:
     """For every name in the file, seen through renaming imports, the functions and methods that mention it."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for qualified, statement in module.once(_functions).items():
+    for qualified, statement in module.once(functions).items():
         for name in _seen(module.syntax.words(statement), module):
             found.setdefault(name, []).append(qualified)
     return found
@@ -207,9 +207,9 @@ def _affected(module: Module, statement: ast.ClassDef, selects: bool, singular: 
     for name in kinds:
         reached = _reached(name, calls, len(calls) + 1)[0] if name != "__init__" else set()
         both = [any(each) for each in zip((selects, singular), *(kinds[each] for each in reached), strict=True)]
-        if all(both) and any(reads[each] & defined for each in reached):
-            if any(_meets(module, (statement.name, each), *found[each]) for each in reached):
-                yield name
+        affects = all(both) and any(reads[each] & defined for each in reached)
+        if affects and any(meets(module, (statement.name, each), *found[each]) for each in reached):
+            yield name
 
 
 def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -249,8 +249,8 @@ class Reach:
 
     def frameworks(self, names: Iterable[tuple[str, ...]], words: frozenset[str]) -> list[str]:
         """The frameworks that some functions of the file reach, first by the calls whose names are among ``words``."""
-        functions = self._module.once(_functions)
-        statements = [functions.get(name) or self._module.definitions[name[0]].statement for name in names]
+        known = self._module.once(functions)
+        statements = [known.get(name) or self._module.definitions[name[0]].statement for name in names]
         nodes = (node for statement in statements for node in below([statement]))
         dotted_names = [dotted(node).split(".") for node in nodes if isinstance(node, (ast.Attribute, ast.Name))]
         for chosen in ([each for each in dotted_names if each[-1] in words], dotted_names):

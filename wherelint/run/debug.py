@@ -18,6 +18,7 @@ from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import arithmetic
 from wherelint.fix import offered_for, work_budget
 from wherelint.frontend import screen
+from wherelint.frontend.module import Module
 from wherelint.frontend.options import DetectOptions
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.evaluate import evaluate
@@ -58,6 +59,7 @@ def debug(text: str, filename: str, row: int, settings: Settings) -> Iterator[st
     analysis = analysis.with_evidence(*evidence) if evidence else analysis
     for problem in analysis.problems:
         yield f"          {problem.message}"
+    yield from _dismissed(analysis.module, row)
     programs = list(_programs(analysis, row))
     if not programs:
         yield "program   no function that is searched computes anything in this row"
@@ -65,6 +67,14 @@ def debug(text: str, filename: str, row: int, settings: Settings) -> Iterator[st
         yield from _graph(program, row)
         yield from _searches(analysis, program, row)
     yield from _findings(analysis, programs, text, row, settings, codes)
+
+
+def _dismissed(module: Module, row: int) -> Iterator[str]:
+    """A line for each function of a row that a check does not read."""
+    read = {*screen.roots(module), *screen.inherited(module)}
+    for name, node in module.once(screen.functions).items():
+        if name not in read and node.lineno <= row <= (node.end_lineno or 0):
+            yield f"screen    `{'.'.join(name)}` is not read by a check: nothing singular reaches a selection in it"
 
 
 def _programs(analysis: Analysis, row: int) -> Iterator[Program]:
