@@ -44,7 +44,7 @@ class Table:
 """
 PASSED = {
     "a name between": "y = 1 / x\n    z = y + 1\n    return jnp.where(x > 0, z, 0.0)",
-    "whatever the order": "y = 0.0\n    while True:\n        z = jnp.where(x > 0, y, 0.0)\n        y = 1 / x\n    return z",
+    "whatever the order": "y = x\n    while True:\n        z = jnp.where(x > 0, y, 0.0)\n        y = 1 / x\n",
     "a helper divides": "return jnp.where(x > 0, inverse(x), 0.0)",
     "a helper selects": "return choose(x > 0, jnp.sqrt(x))",
     "two helpers": "return choose(x > 0, inverse(x))",

@@ -67,7 +67,7 @@ def analyse(
             return "too many imports"
         used = used or behind(module)
         module.settle()
-    if not names or not used:
+    if (not names and not module.budget.given_up) or not used:
         return "no selection" if used else "no framework"
     from wherelint.evidence.judge import Outlook
     from wherelint.findings.analysis import analyse_functions

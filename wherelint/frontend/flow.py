@@ -14,7 +14,7 @@ from operator import or_
 from typing import Any, TypeAlias
 
 from wherelint.frameworks import framework_of
-from wherelint.frontend.module import Module
+from wherelint.frontend.module import MOST_HOPS, Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, children, methods
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, CLIPS, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
@@ -51,7 +51,10 @@ def meets(module: Module, cls: ast.ClassDef | None, home: Module, function: ast.
     ``cls``: the class of the file ``module`` that it is a method of.
     """
     flow: Flow = module.once(Flow)
-    return flow.read(home, (module, cls) if cls is not None else None, function).meets
+    try:
+        return flow.read(home, (module, cls) if cls is not None else None, function).meets
+    except RecursionError:
+        return True  # who reads it says that it is nested too deeply
 
 
 class Flow:
@@ -198,7 +201,7 @@ class _Reader:
         return facts
 
     def _augment(self, node: ast.AugAssign) -> None:
-        self._bind(node.target, self._operator(node.op, node.target, node.value))
+        self._bind(node.target, self._operator(node.op, self.of(node.target), node.target, node.value))
 
     def _return(self, node: ast.Return) -> None:
         if node.value is not None:
@@ -275,13 +278,15 @@ class _Reader:
 
     def _imported(self, target: str) -> int:
         """What a dotted name stands for."""
-        if framework_of(target):
-            return _of_word(target.rpartition(".")[2])
-        found = self._home.project.find(target)
-        definition = found[0].definitions.get(found[1][0]) if found is not None and found[1] else None
-        if found is None or definition is None:
-            return _of_word(target.rpartition(".")[2])
-        return self._flow.value(found[0], definition.statement)
+        for _ in range(MOST_HOPS):
+            found = self._home.project.find(target) if framework_of(target) is None else None
+            if found is None:
+                break
+            home, (name, *_) = found
+            if name in home.definitions:
+                return self._flow.value(home, home.definitions[name].statement)
+            target = home.target(name) or name  # it is imported there as well
+        return _of_word(target.rpartition(".")[2])
 
     def _attribute(self, node: ast.Attribute) -> int:
         root: ast.expr = node.value
@@ -314,10 +319,16 @@ class _Reader:
         return _SINGULAR if operand & _VARIES else 0
 
     def _binary(self, node: ast.BinOp) -> int:
-        return self._operator(node.op, node.left, node.right)
+        spine = [node]  # a sum of hundreds of terms nests as deep as it is long
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        facts = self.of(spine[-1].left)
+        for each in reversed(spine):
+            facts = self._operator(each.op, facts, each.left, each.right)
+        return facts
 
-    def _operator(self, operator: ast.operator, left: ast.expr, right: ast.expr) -> int:
-        a, b = self.of(left), self.of(right)
+    def _operator(self, operator: ast.operator, a: int, left: ast.expr, right: ast.expr) -> int:
+        b = self.of(right)
         both = a | b
         if isinstance(operator, (ast.BitAnd, ast.BitOr, ast.BitXor)):
             self._mark(left)
@@ -330,7 +341,7 @@ class _Reader:
             return both
         if isinstance(operator, (ast.Div, ast.Mod)):
             both |= self._divide(b)
-        elif isinstance(operator, ast.Pow) and not (isinstance(right, ast.Constant) and right.value in (0, 1, 2)):
+        elif isinstance(operator, ast.Pow) and not (isinstance(right, ast.Constant) and right.value in (1, 2)):
             both |= self._divide(both)
         return both & ~_BOOLEAN
 
