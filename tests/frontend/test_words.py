@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import wherelint.interpret.intrinsics
 from wherelint.findings import DetectOptions, detect
 from wherelint.frameworks.torch import LAYERS
-from wherelint.frontend import screen
+from wherelint.frontend import flow, screen
 from wherelint.frontend.module import Module
 from wherelint.interpret.lowering import FUNCTIONS, METHODS
 from wherelint.interpret.programs import programs
@@ -136,3 +137,10 @@ def test_every_kind_of_selection_is_known() -> None:
         if isinstance(value, ast.Constant) and isinstance(value.value, str)
     }
     assert {"index", "multiply", "nan_to_num"} <= kinds <= traits.SELECTIONS.keys()
+
+
+def test_every_singular_operation_of_a_handler_has_a_word() -> None:
+    for name, handle in {**FUNCTIONS, **METHODS}.items():
+        said = set(re.findall(r'"(\w+)"', inspect.getsource(inspect.unwrap(handle))))
+        if not said.isdisjoint(traits.SINGULAR):
+            assert name.rpartition(".")[2] in flow._SINGULAR_WORDS, name

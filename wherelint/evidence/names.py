@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from wherelint.evidence.pieces import Evidence
-from wherelint.frontend.module import Module
-from wherelint.frontend.screen import bases
+from wherelint.frontend.module import Module, bases
 from wherelint.frontend.syntax import last_name, methods
 from wherelint.graph.node import Leaf
 

@@ -67,7 +67,8 @@ def analyse(
             return "too many imports"
         used = used or behind(module)
         module.settle()
-    if (not names and not module.budget.given_up) or not used:
+    told = module.budget.given_up or "noqa" in text  # a comment that silences nothing is a finding
+    if not used or not (names or told):
         return "no selection" if used else "no framework"
     from wherelint.evidence.judge import Outlook
     from wherelint.findings.analysis import analyse_functions

@@ -14,8 +14,8 @@ from operator import or_
 from typing import Any, TypeAlias
 
 from wherelint.frameworks import framework_of
-from wherelint.frontend.module import MOST_HOPS, Module
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, children, methods
+from wherelint.frontend.module import MOST_HOPS, Module, bases
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, children, methods
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, CLIPS, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
@@ -27,7 +27,11 @@ _SELECTS, _DIVIDES = 1 << 6, 1 << 7
 #: It is the number inf or nan, so that a comparison with it tells what is finite.
 _INFINITE = 1 << 8
 
-_SINGULAR_WORDS, _TEST_WORDS, _BOOLEAN_WORDS = words(SINGULAR), words(FINITE_TESTS), words(TO_BOOL)
+_SINGULAR_WORDS = words(SINGULAR) | {"average", "fftfreq", "rfftfreq"}
+_TEST_WORDS, _BOOLEAN_WORDS = words(FINITE_TESTS), words(TO_BOOL)
+_REPLACING_WORDS = frozenset("nan_to_num nan_to_num_ nansum nanmean nanmax nanmin".split())
+#: Arrays with zeros.
+_MASK_WORDS = frozenset("eye identity tri one_hot".split())
 _WRITING = frozenset("set triu tril fill_diagonal fill_diagonal_".split())
 _CLIP_WORDS = words({name for name, kind in SELECTS.items() if kind in CLIPS})
 _SELECT_WORDS = words(SELECTS) | SELECTING | _CLIP_WORDS | {*INDEXING, *BRANCHING} | _WRITING
@@ -68,33 +72,20 @@ class Flow:
     def read(self, home: Module, cls: _Class | None, function: ast.AST) -> _Reader:
         """A function as it was read; as far as it was, where it leads back to itself."""
         if cls is not None:
-            return self.members(cls).readers[function]
+            if cls[1] not in self._classes:
+                self._classes[cls[1]] = _Members(self, *cls)
+            return self._classes[cls[1]].read(home, function)
         if function not in self._readers:
             self._readers[function] = _Reader(self, home, None, function)
             self._readers[function].settle()
         return self._readers[function]
 
-    def members(self, cls: _Class) -> _Members:
-        """What the methods of a class do and assign to attributes."""
-        if cls[1] not in self._classes:
-            self._classes[cls[1]] = _Members(self, *cls)
-            self._classes[cls[1]].settle()
-        return self._classes[cls[1]]
-
     def value(self, home: Module, statement: ast.stmt) -> int:
-        """What a name of the top level stands for: a function, any method of a class, a constant."""
+        """What a name of the top level stands for: a function, a class by the words in it, a constant."""
         if statement not in self._values:
             self._values[statement] = 0
             if isinstance(statement, ast.ClassDef):
-                words = home.syntax.words(statement)
-                said = words.names | words.attributes
-                found = (
-                    0
-                    if _SINGULAR_WORDS.isdisjoint(said) and words.kinds.isdisjoint((ast.Div, ast.Pow))
-                    else (_SINGULAR | _DIVIDES)
-                )
-                found |= 0 if _SELECT_WORDS.isdisjoint(said) else _SELECTS
-                found |= 0 if _CLIP_WORDS.isdisjoint(said) else _CLIPPED
+                found = reduce(or_, (_of_class(*each) for each in [(home, statement), *bases(home, statement)]))
             else:
                 found = self.read(home, None, statement).value
                 found |= 0 if isinstance(statement, FUNCTION_DEFS) else _BOOLEAN
@@ -103,26 +94,37 @@ class Flow:
 
 
 class _Members:
-    """The methods of a class and of its bases, and the attributes that they share."""
+    """The methods of a class and of its bases, each read when it is asked for, and the attributes that they share."""
 
     def __init__(self, flow: Flow, module: Module, statement: ast.ClassDef) -> None:
-        from wherelint.frontend.screen import bases
-
-        #: The facts of attributes and of methods, by name, and the names that were asked for.
+        self._flow = flow
+        #: What may be behind a name: the methods that are called so, or that assign it.
+        self._behind: dict[str, list[tuple[Module, FunctionDef]]] = {}
+        self._readers: dict[ast.AST, _Reader] = {}
+        #: The facts of attributes and of methods, and the names that were asked for.
         self._values: dict[str, int] = {}
         self._asked: set[str] = set()
         self._changed = False
-        self.readers: dict[ast.AST, _Reader] = {}
         for home, cls in [(module, statement), *bases(module, statement)]:
-            self.readers.update((f, _Reader(flow, home, self, f)) for f in methods(cls))
+            block = home.definitions[cls.name].block
+            for method in methods(cls):
+                for name in (method.name, *block.chunk.once(_assigned, method)):
+                    self._behind.setdefault(name, []).append((home, method))
 
-    def settle(self) -> None:
-        """Read all of them until nothing more is learned."""
-        self._changed = True
+    def read(self, home: Module, function: ast.AST) -> _Reader:
+        """A method as it was read, once nothing more is learned of those that were."""
+        found = self._read(home, function)
         while self._changed:
             self._changed = False
-            for reader in self.readers.values():
+            for reader in list(self._readers.values()):
                 reader.settle()
+        return found
+
+    def _read(self, home: Module, function: ast.AST) -> _Reader:
+        if function not in self._readers:
+            self._readers[function] = _Reader(self._flow, home, self, function)
+            self._readers[function].settle()
+        return self._readers[function]
 
     def note(self, name: str, facts: int) -> None:
         """What is assigned to an attribute, or what a method is."""
@@ -132,8 +134,17 @@ class _Members:
 
     def value(self, name: str) -> int:
         """What an attribute stands for, as far as that is known."""
-        self._asked.add(name)
+        if name not in self._asked:
+            for home, method in self._behind.get(name, ()):
+                self._read(home, method)
+            self._asked.add(name)
         return self._values.get(name, 0) | _VARIES
+
+
+def _assigned(method: FunctionDef) -> set[str]:
+    """The attributes that a method assigns to."""
+    found = (n for n in below([method]) if isinstance(n, ast.Attribute))
+    return {n.attr for n in found if isinstance(n.ctx, ast.Store)}
 
 
 class _Reader:
@@ -152,7 +163,8 @@ class _Reader:
         body = getattr(function, "body", function)
         self._body: list[ast.AST] = body if isinstance(body, list) else [body]
         names = _parameters(function.args) if hasattr(function, "args") else []
-        self._receiver = names[0] if members is not None and names else None
+        is_static = any(_is_name(each, "staticmethod") for each in getattr(function, "decorator_list", ()))
+        self._receiver = names[0] if members is not None and names and not is_static else None
         self._names = {name: _VARIES if name == self._receiver else _VARIES | _GIVEN for name in names}
         self._method = function.name if members is not None else None
 
@@ -340,7 +352,7 @@ class _Reader:
             self._multiply(a, b)
             return both
         if isinstance(operator, (ast.Div, ast.Mod)):
-            both |= self._divide(b)
+            both |= self._divide(b | (_VARIES if isinstance(right, ast.Constant) and not right.value else 0))
         elif isinstance(operator, ast.Pow) and not (isinstance(right, ast.Constant) and right.value in (1, 2)):
             both |= self._divide(both)
         return both & ~_BOOLEAN
@@ -364,9 +376,8 @@ class _Reader:
             self._mark(node.operand)
         return _BOOLEAN | facts & _TELLS if isinstance(node.op, ast.Not) else facts
 
-    def _boolean(self, node: ast.Compare | ast.BoolOp) -> int:
-        facts = self._all(children(node))
-        tells = facts & (_TELLS | _INFINITE) or (isinstance(node, ast.Compare) and _cancels(node))
+    def _compare(self, node: ast.Compare) -> int:
+        tells = self._all(children(node)) & (_TELLS | _INFINITE) or _cancels(node)
         return _BOOLEAN | _VARIES | (_TELLS if tells else 0)
 
     def _subscript(self, node: ast.Subscript) -> int:
@@ -378,6 +389,10 @@ class _Reader:
         for each in node.generators:
             self._for(each)
         return self._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+
+    def _sequence(self, node: ast.List | ast.Tuple) -> int:
+        zero = any(isinstance(each, ast.Constant) and each.value == 0 for each in node.elts)
+        return self._all(node.elts) | (_BOOLEAN | _VARIES if zero else 0)
 
     def _lambda(self, node: ast.Lambda) -> int:
         self._inner.update(_parameters(node.args))
@@ -408,7 +423,7 @@ class _Reader:
         if word in _SELECT_WORDS:
             if node.args:
                 self._mark(node.args[0])
-            self._select(whole | function)
+            self._select(whole | function | (_TELLS if word in _REPLACING_WORDS else 0))
             made |= (_CLIPPED if word in _CLIP_WORDS else 0) | (_SELECTS if word[0].isupper() else 0)
         for place, each in enumerate([function, *given]):  # what takes a function calls it with the rest
             rest = reduce(or_, (other for i, other in enumerate(given, 1) if i != place), 0) if place else whole
@@ -422,6 +437,7 @@ class _Reader:
         if self._handed | whole != self._handed and not word:
             self._handed |= whole
             self._changed = True
+        made |= _BOOLEAN if word in _MASK_WORDS else 0
         return whole | function | made | _VARIES
 
     def _receiver_of(self, function: ast.expr) -> int:
@@ -450,6 +466,14 @@ def _of_word(word: str) -> int:
     facts |= _SELECTS if word in _SELECT_WORDS else 0
     facts |= _CLIPPED if word in _CLIP_WORDS else 0
     return facts | (_INFINITE if word in _INFINITIES else 0)
+
+
+def _of_class(module: Module, statement: ast.ClassDef) -> int:
+    """What objects of a class do, by the words in it."""
+    words = module.syntax.words(statement)
+    spelled = {module.imports.get(name, name).rpartition(".")[2] for name in words.names}
+    found = reduce(or_, map(_of_word, spelled | words.attributes), 0)
+    return found | (0 if words.kinds.isdisjoint((ast.Div, ast.Pow)) else _SINGULAR | _DIVIDES)
 
 
 def _cancels(node: ast.Compare) -> bool:
@@ -481,9 +505,10 @@ _STATEMENTS: dict[type, Callable[..., object]] = {
     ast.FunctionDef: _Reader._function, ast.AsyncFunctionDef: _Reader._function,
 }  # fmt: skip
 _EXPRESSIONS: dict[type, Callable[..., int]] = {
-    ast.Constant: _Reader._constant, ast.Name: _Reader._name, ast.Attribute: _Reader._attribute,
-    ast.BinOp: _Reader._binary, ast.UnaryOp: _Reader._unary, ast.Compare: _Reader._boolean,
-    ast.BoolOp: _Reader._boolean, ast.NamedExpr: _Reader._assign_one, ast.Lambda: _Reader._lambda,
+    ast.Constant: _Reader._constant, ast.List: _Reader._sequence, ast.Tuple: _Reader._sequence,
+    ast.Name: _Reader._name, ast.Attribute: _Reader._attribute,
+    ast.BinOp: _Reader._binary, ast.UnaryOp: _Reader._unary, ast.Compare: _Reader._compare,
+    ast.NamedExpr: _Reader._assign_one, ast.Lambda: _Reader._lambda,
     ast.Subscript: _Reader._subscript, ast.ListComp: _Reader._comprehension, ast.SetComp: _Reader._comprehension,
     ast.GeneratorExp: _Reader._comprehension, ast.DictComp: _Reader._comprehension, ast.Call: _Reader._call,
 }  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 import builtins
 import os
 import stat
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import copy
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
@@ -390,3 +390,16 @@ def bound_names(statement: ast.stmt) -> list[str]:
     for target in targets:
         names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return names
+
+
+def bases(module: Module, statement: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
+    """The bases of a class that the project defines, each with its file."""
+    todo, seen = [(module, statement)], {statement}
+    while todo:
+        home, cls = todo.pop(0)
+        for base in cls.bases:
+            found = home.class_of(base.value if isinstance(base, ast.Subscript) else base)
+            if found is not None and found[1] not in seen:
+                seen.add(found[1])
+                todo.append(found)
+                yield found

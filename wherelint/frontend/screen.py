@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from wherelint.frameworks import FRAMEWORKS, framework_of
-from wherelint.frontend.module import Module, bound_names
+from wherelint.frontend import flow
+from wherelint.frontend.module import Module, bases, bound_names
 from wherelint.frontend.names import canonical, written
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, Words, below, dotted, methods, named_methods
 from wherelint.ops import words
@@ -52,8 +53,6 @@ def roots(module: Module, *, everything: bool = False) -> list[tuple[str, ...]]:
 
 def meets(module: Module, name: tuple[str, ...], home: Module, function: ast.stmt) -> bool:
     """Whether a singular operation can reach a selection in a function, or in a method of the file ``home``."""
-    from wherelint.frontend import flow  # it asks for bases
-
     cls = module.definitions[name[0]].statement
     return flow.meets(module, cls if isinstance(cls, ast.ClassDef) else None, home, function)
 
@@ -219,19 +218,6 @@ def heirs(module: Module, name: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             continue
         if any(home is module and base.name == name[0] for home, base in bases(module, statement)):
             yield statement.name, name[-1]
-
-
-def bases(module: Module, statement: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
-    """The bases of a class that the project defines, each with its file."""
-    todo, seen = [(module, statement)], {statement}
-    while todo:
-        home, cls = todo.pop(0)
-        for base in cls.bases:
-            found = home.class_of(base.value if isinstance(base, ast.Subscript) else base)
-            if found is not None and found[1] not in seen:
-                seen.add(found[1])
-                todo.append(found)
-                yield found
 
 
 class Reach:
