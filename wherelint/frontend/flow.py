@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from wherelint.frameworks import framework_of
 from wherelint.frontend.module import MOST_HOPS, Module, bases
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, children, methods
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, children
 from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, CLIPS, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
@@ -107,7 +107,8 @@ class _Members:
         self._changed = False
         for home, cls in [(module, statement), *bases(module, statement)]:
             block = home.definitions[cls.name].block
-            for method in methods(cls):
+            inside = below(cls.body, but=(*FUNCTION_DEFS, ast.ClassDef))
+            for method in (each for each in inside if isinstance(each, FUNCTION_DEFS)):
                 for name in (method.name, *block.chunk.once(_assigned, method)):
                     self._behind.setdefault(name, []).append((home, method))
 
@@ -156,6 +157,8 @@ class _Reader:
         self.meets, self.value = False, 0
         #: The parameters of functions inside, and what these are called with.
         self._inner: set[str] = set()
+        #: The methods of classes inside.
+        self._methods: set[str] = set()
         self._handed = _VARIES | _GIVEN
         #: The names that were read, and whether one of them has got more facts since.
         self._asked: set[str] = set()
@@ -243,6 +246,14 @@ class _Reader:
         made, self.value = self.value, before | self.value & (_SELECTS | _DIVIDES)
         self._note(node.name, made | _VARIES)
 
+    def _class(self, node: ast.ClassDef) -> None:
+        """A class inside: its methods are known by their names, whatever object they are called on."""
+        self._statements(node.body)
+        named = (n for n in below(node.body, but=FUNCTION_DEFS) if isinstance(n, FUNCTION_DEFS))
+        own = {each.name for each in named}
+        self._methods |= own
+        self._note(node.name, reduce(or_, (self._names.get(name, 0) for name in own), _VARIES))
+
     def _bind(self, target: ast.expr, facts: int) -> None:
         if isinstance(target, ast.Name):
             self._note(target.id, facts)
@@ -285,8 +296,12 @@ class _Reader:
         definition = self._home.definitions.get(name)
         if definition is not None:
             return self._flow.value(self._home, definition.statement)
-        target = self._home.target(name)
+        target = self._target(name)
         return _VARIES if target is None else self._imported(target)
+
+    def _target(self, name: str) -> str | None:
+        """What a name is imported from, by the file or by one of its functions."""
+        return self._home.target(name) or dict(self._home.inner_imports).get(name)
 
     def _imported(self, target: str) -> int:
         """What a dotted name stands for."""
@@ -312,10 +327,10 @@ class _Reader:
             parts.append(root.attr)
             root = root.value
         if isinstance(root, ast.Name) and root.id not in self._names and root.id not in self._inner:
-            target = self._home.target(root.id)
+            target = self._target(root.id)
             if target is not None:
                 return self._imported(".".join([target, *reversed(parts)]))
-        return self.of(node.value)
+        return self.of(node.value) | (self._name(ast.Name(node.attr)) if node.attr in self._methods else 0)
 
     def _select(self, facts: int) -> None:
         if facts & (_SINGULAR | _TELLS):
@@ -447,7 +462,7 @@ class _Reader:
         root = function.value
         while isinstance(root, ast.Attribute):
             root = root.value
-        is_module = isinstance(root, ast.Name) and root.id not in self._names and self._home.target(root.id) is not None
+        is_module = isinstance(root, ast.Name) and root.id not in self._names and self._target(root.id) is not None
         return 0 if is_module else self.of(function.value)
 
     def _word(self, function: ast.expr) -> str:
@@ -456,7 +471,7 @@ class _Reader:
             return function.attr
         if not isinstance(function, ast.Name) or function.id in self._names or function.id in self._home.definitions:
             return ""
-        target = self._home.target(function.id) or function.id
+        target = self._target(function.id) or function.id
         return target.rpartition(".")[2] if framework_of(target) or self._home.project.find(target) is None else ""
 
 
@@ -502,7 +517,7 @@ _STATEMENTS: dict[type, Callable[..., object]] = {
     ast.Assign: _Reader._assign, ast.AnnAssign: _Reader._assign_one, ast.AugAssign: _Reader._augment,
     ast.Return: _Reader._return, ast.For: _Reader._for, ast.AsyncFor: _Reader._for, ast.withitem: _Reader._with,
     ast.If: _Reader._if, ast.While: _Reader._if, ast.Expr: _Reader._expression,
-    ast.FunctionDef: _Reader._function, ast.AsyncFunctionDef: _Reader._function,
+    ast.ClassDef: _Reader._class, ast.FunctionDef: _Reader._function, ast.AsyncFunctionDef: _Reader._function,
 }  # fmt: skip
 _EXPRESSIONS: dict[type, Callable[..., int]] = {
     ast.Constant: _Reader._constant, ast.List: _Reader._sequence, ast.Tuple: _Reader._sequence,
