@@ -147,7 +147,7 @@ CONTENT: dict[str, tuple[str | bytes, int, str]] = {
         1,
         "",
     ),
-    "900 cases": (f("match n:", *(f"    case {n}:\n            x = x + 1" for n in range(900)), x="x, n"), 1, ""),
+    "900 cases": (f("match n:", *(f"    case {n}:\n            x = x + 1" for n in range(900)), x="x, n"), 1, WORK),
     "a large table": (J + f"D = {{{', '.join(f'{n}: {n}' for n in range(30_000))}}}\n" + f("x = x * D[7]")[24:], 1, ""),
     "names that look alike": (J + "def f(х, x):\n    ｙ = х\n    return jnp.where(х > 0, jnp.sqrt(х), x)\n", 1, ""),
     "where is shadowed": (f("jnp.where = 5", "where = lambda *a: where(*a)", "y = where(x)"), 1, ""),

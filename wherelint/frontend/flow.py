@@ -441,11 +441,10 @@ class _Reader:
             self._select(whole | function | (_TELLS if word in _REPLACING_WORDS else 0))
             made |= (_CLIPPED if word in _CLIP_WORDS else 0) | (_SELECTS if word[0].isupper() else 0)
         for place, each in enumerate([function, *given]):  # what takes a function calls it with the rest
-            rest = reduce(or_, (other for i, other in enumerate(given, 1) if i != place), 0) if place else whole
-            if each & _SELECTS:
-                self._select(rest)
-            if each & _DIVIDES:
-                self._divide(rest)
+            if each & (_SELECTS | _DIVIDES):
+                rest = reduce(or_, (other for i, other in enumerate(given, 1) if i != place), 0)
+                self._select(rest if each & _SELECTS else 0)
+                self._divide(rest if each & _DIVIDES else 0)
         if word in _PRODUCT_WORDS:
             for place, each in enumerate(given):
                 self._multiply(each, reduce(or_, given[place + 1 :], function))
