@@ -377,7 +377,9 @@ def test_a_working_directory_that_is_gone_is_one_line(run: Run, project: Path, m
 
 def test_an_interrupted_process_prints_one_line(project: Path) -> None:
     loops = "".join(f"{'  ' * (i + 1)}for a{i} in range(4):\n" for i in range(30))
-    slow = "".join(f"def f{n}(x):\n{loops}{'  ' * 31}pass\n" + "  return jnp.where(x > 0, jnp.sqrt(x), 0)\n" for n in range(99))
+    slow = "".join(
+        f"def f{n}(x):\n{loops}{'  ' * 31}pass\n" + "  return jnp.where(x > 0, jnp.sqrt(x), 0)\n" for n in range(99)
+    )
     write(project, {"slow.py": f"import jax.numpy as jnp\n{slow}"})
     command = [sys.executable, "-m", "wherelint", "check", "slow.py"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
