@@ -181,7 +181,7 @@ class _Reader:
             self._members.note(self._method, self.value)
 
     def _add(self, facts: int) -> None:
-        self.value |= facts
+        self.value |= facts  # `self.value |= self.of(node)` would lose what is learned on the way
 
     def _statements(self, body: Iterable[ast.AST]) -> None:
         for each in body:
@@ -301,7 +301,7 @@ class _Reader:
 
     def _target(self, name: str) -> str | None:
         """What a name is imported from, by the file or by one of its functions."""
-        return self._home.target(name) or dict(self._home.inner_imports).get(name)
+        return self._home.target(name) or self._home.once(_inner_imports).get(name)
 
     def _imported(self, target: str) -> int:
         """What a dotted name stands for."""
@@ -497,6 +497,10 @@ def _cancels(node: ast.Compare) -> bool:
         return False
     zero = isinstance(right, ast.Constant) and right.value == 0
     return (zero and isinstance(left, ast.BinOp)) or ast.dump(left) == ast.dump(right)
+
+
+def _inner_imports(module: Module) -> dict[str, str]:
+    return dict(module.inner_imports)
 
 
 def _is_name(node: ast.expr, name: str | None) -> bool:

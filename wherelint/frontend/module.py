@@ -108,8 +108,6 @@ class Module:
     package: str = ""
     #: Its own, unless it was read for another file.
     project: Project = field(default=None)  # type: ignore[assignment]
-    #: How many steps were taken so far to read its functions.
-    steps: int = field(default=0, init=False)
     #: Whether imports were followed through other files, see ``settle``.
     settled: bool = field(default=False, init=False)
     _answers: dict[object, Any] = field(default_factory=dict, init=False)

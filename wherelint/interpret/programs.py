@@ -105,9 +105,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict:
             if not function.decorators & NO_GRADIENT:  # what is inside runs without one, too
                 todo += [f for f in low.closures if not f.called and _concerns(f, module)]
     finally:
-        steps = low.steps + low.shared_steps
-        module.steps += steps
-        Work.count(_STEP * steps)
+        Work.count(_STEP * (low.steps + low.shared_steps))
     return found
 
 
