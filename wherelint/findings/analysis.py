@@ -34,6 +34,8 @@ class Analysis:
     problems: Sequence[Problem]
     #: What was asked for; what cannot score enough was left out.
     outlook: Outlook = field(default_factory=Outlook)
+    #: The functions that were not searched to the end.
+    unfinished: frozenset[tuple[str, ...]] = frozenset()
 
     def with_evidence(self, *names: str) -> Analysis:
         """The same analysis, with more that is known of all its findings."""
@@ -71,6 +73,7 @@ def analyse_functions(
     filename = module.filename
     found: dict[Any, tuple[Finding, Detection | None]] = {}
     problems: list[Problem] = []
+    unfinished: set[tuple[str, ...]] = set()
     outlook = outlook or Outlook()
     hazards = FileHazards(module, used, low=low, only=only, whole=whole, outlook=outlook)
     # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
@@ -90,13 +93,14 @@ def analyse_functions(
                 found.setdefault((finding.code, finding.location), (finding, None))
             hazards.search(name, lowerings)
         except Exception as error:
+            unfinished.add(name)
             problems.append(_given_up(filename, f"`{'.'.join(name)}`", error))
     results, failed = _findings(one_per_bug(hazards.detections()), filename, draft=draft)
     problems += failed
     if not draft:
         results = with_causes(results)
         problems += (Problem(filename, why, error=False) for why in module.budget.given_up)
-    return Analysis(module, used, [*found.values(), *results], problems, outlook)
+    return Analysis(module, used, [*found.values(), *results], problems, outlook, frozenset(unfinished))
 
 
 def _findings(

@@ -38,6 +38,8 @@ def propose(analysis: Analysis, finding: Finding, whole: WorkBudget | None = Non
         return None
     if whole is not None and whole.spent:
         return refused(TOO_MANY)
+    if places[0][1].name in analysis.unfinished:  # what a rewrite leaves would not be known either
+        return refused(TOO_LONG)
     try:
         effort = WorkBudget(_MOST_WORK) if whole is None else whole.part(_MOST_WORK)
         most = effort.part(_MOST_WORK // 2) if len(places) > 1 else effort  # one alone has the rest

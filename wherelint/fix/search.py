@@ -8,7 +8,7 @@ from wherelint.finding import Edit, Finding
 from wherelint.findings.analysis import Analysis
 from wherelint.fix.mask.double_where import Site
 from wherelint.fix.mask.writing import Candidate
-from wherelint.fix.messages import ELSEWHERE, MATRIX, TRIES, UNPROVEN
+from wherelint.fix.messages import ELSEWHERE, MATRIX, TOO_LONG, TRIES, UNPROVEN
 from wherelint.fix.scope import Places, around, places_of
 from wherelint.fix.together import named
 from wherelint.fix.verify.findings import Comparison, key
@@ -82,6 +82,8 @@ class _Rewrites:
         self._failing = Counter[tuple[object, ...]]()
         #: What the last number of a mask has left.
         self._leaves: dict[tuple[object, ...], object] = {}
+        #: Whether a rewrite is more than a search can do: so are the others.
+        self._too_long = False
         #: How many were searched after which an operation fails still at the witness.
         self._steps = 0
 
@@ -94,6 +96,8 @@ class _Rewrites:
             return found
         if self._shown:
             return min(self._shown, key=lambda each: each.rank)
+        if self._too_long:
+            return TOO_LONG
         home = self._detection.hazard.op.origin.block.module
         if tried < _MOST_TRIED and home is not self._analysis.module:
             return ELSEWHERE.format(home.named_beside(self._analysis.module.filename))
@@ -118,10 +122,17 @@ class _Rewrites:
             passed = self._proof.passes(self._proof.source.edited(candidate.edits), compared)
             if passed is not None and passed.remains and self._steps >= _MOST_FAILING:
                 continue  # a search in it costs most, and what it tells is known by others
-            targets = targets_of(candidate, self._places, self._arm)
-            if passed is None or (found := self._proof.searched(passed, targets)) is None:
+            if passed is not None and self._good:
+                best = _GRADES.index(grade_of(candidate, sure=True)), *passed.flaws
+                if min(each.rank for each in self._good) <= best:
+                    continue  # it cannot be better
+            if passed is None:
                 self._failing[candidate.slot] += candidate.kind == "mask"
                 continue
+            targets = targets_of(candidate, self._places, self._arm)
+            if (found := self._proof.searched(passed, targets)) is None:
+                self._too_long = True
+                break
             self._steps += bool(passed.remains)
             if not compared.gone(targets, found.after.findings):
                 self._note_step(candidate, found, targets, compared)

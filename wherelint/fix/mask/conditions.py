@@ -10,7 +10,7 @@ from wherelint.fix import spelling
 from wherelint.fix.mask.writing import Mask
 from wherelint.fix.syntax import SourceNode, condition, has_effects, may_be_none, source_node
 from wherelint.fix.verify.dtypes import is_number
-from wherelint.fix.verify.shapes import misplaced
+from wherelint.fix.verify.shapes import Shapes
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Node, differentiable_inputs, leaves
 from wherelint.search.witness import Hazard
@@ -66,7 +66,7 @@ class Conditions:
         once, product = has_effects(place.node, self.module), select.selection == "multiply"
         test = select.inputs[1 - select.static.operand if product else 0]
         reduced = select.selection == "reduction"
-        if misplaced(test, self.hazard.op, below) or may_be_none(place, self.op, asked=reduced):
+        if Shapes().misplaced(test, self.hazard.op, below) or may_be_none(place, self.op, asked=reduced):
             return None
         if product:
             return None if once else _factor(place, test)

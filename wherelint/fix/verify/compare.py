@@ -88,9 +88,14 @@ def observe(program: Program, detection: Detection) -> Behavior:
     assert settled is not None
     scope = ComparisonScope(_outlets(program, [*singular, *selections]), beyond)
     result = _measure(program, settled, inputs, detection.framework, scope, singular)
-    if hazard.op not in topological([hazard.select]):  # the selection is what the operation is given
-        result.dropped = np.ones(1, np.bool_)
+    result.dropped = _dropped(result, detection)
     return result
+
+
+def _dropped(result: Behavior, detection: Detection) -> Array:
+    """The elements of the witness that the selection drops; all, where it is what the operation is given."""
+    hazard = detection.hazard
+    return result.dropped if hazard.op in topological([hazard.select]) else np.ones(1, np.bool_)
 
 
 def observe_rewrite(before: Behavior, program: Program, framework: str) -> Behavior | None:
@@ -132,6 +137,8 @@ class Witnessed(NamedTuple):
     inputs: dict[Name, Array]
     calls: Sequence[Called]
     outlets: Sequence[int]
+    #: The elements that the selection drops.
+    dropped: Array
 
 
 def at_witness(program: Program, detection: Detection) -> Witnessed | None:
@@ -140,8 +147,10 @@ def at_witness(program: Program, detection: Detection) -> Witnessed | None:
     settled = settle(program, inputs)
     if settled is None:
         return None
-    nodes = [n for node in (detection.hazard.op, detection.hazard.select) for n in _at(program.order, node)]
-    return Witnessed(inputs, settled.calls, _outlets(program, nodes))
+    singular, selections = (_at(program.order, node) for node in (detection.hazard.op, detection.hazard.select))
+    scope = ComparisonScope(_outlets(program, [*singular, *selections]))
+    result = _measure(program, settled, inputs, detection.framework, scope, singular)
+    return Witnessed(inputs, settled.calls, scope.outlets, _dropped(result, detection))
 
 
 def observe_witness(before: Witnessed, new: Program, framework: str, dropped: Array) -> Behavior | None:

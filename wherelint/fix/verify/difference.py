@@ -15,7 +15,7 @@ import numpy as np
 from wherelint.findings.hazards import Detection
 from wherelint.fix.verify.compare import Behavior, Witnessed, at_witness, observe
 from wherelint.fix.verify.inputs import inputs_of, names_of, roots_of, settling
-from wherelint.fix.verify.shapes import Shaped, differ
+from wherelint.fix.verify.shapes import Shaped, Shapes
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Const, Leaf, Node
@@ -38,6 +38,7 @@ class Baseline:
         self._held: list[object] = []
         self._behaviors: dict[tuple[object, ...], Behavior] = {}
         self._witnessed: dict[tuple[object, ...], Witnessed | None] = {}
+        self.shapes = Shapes()
         #: What rewritten selections compute, by what tells them apart.
         self.selections: dict[Hashable, Behavior | None] = {}
 
@@ -120,7 +121,7 @@ class Baseline:
             return None
         numbers = {**self.of(old), **self.of(new)}
         measured = [{numbers[n] for n in program.measured} for program in (old, new)]
-        if measured[0] != measured[1] and differ(Shaped((), old.measured), Shaped((), new.measured)):
+        if measured[0] != measured[1] and self.shapes.differ(Shaped((), old.measured), Shaped((), new.measured)):
             return None
         waiting: list[tuple[Node, Node, bool]] = []
         for a, b in zip(old.outputs, new.outputs, strict=True):

@@ -12,7 +12,7 @@ from wherelint.fix.scope import Function, concerned
 from wherelint.fix.verify.compare import Behavior, observe_rewrite, observe_witness
 from wherelint.fix.verify.difference import Baseline, Pair, part_of
 from wherelint.fix.verify.findings import Comparison, key
-from wherelint.fix.verify.shapes import Shaped, differ
+from wherelint.fix.verify.shapes import Shaped
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node
@@ -45,6 +45,11 @@ class Passed(NamedTuple):
     behaviors: Sequence[Behavior]
     #: Operations that lose a gradient at the witness still.
     remains: tuple[Node, ...]
+
+    @property
+    def flaws(self) -> tuple[int, int]:
+        """At how many probes the gradient is still lost, and how much is not finite at the witness."""
+        return sum(each.lost for each in self.behaviors), sum(each.unclean for each in self.behaviors)
 
 
 class ValueChangedError(Exception):
@@ -82,6 +87,8 @@ class Proof:
             module = self._analysis.module.project.revised(text)
         except (SyntaxError, RecursionError):
             return None
+        if compared is not None and self._fails(module, compared):
+            return None
         behaviors = self._passed(module, self.names, (False,))
         if behaviors is None:
             return None
@@ -90,6 +97,20 @@ class Proof:
             return None
         compared = compared or Comparison(self.source, self.source.difference(module.text), self.findings)
         return Passed(module, compared, behaviors, remains)
+
+    def _fails(self, module: Module, compared: Comparison) -> bool:
+        """Whether the finding's operation fails at its witness still: asked first, since one probe tells."""
+        detection, used = self.detection, self._analysis.used
+        try:
+            old, new = (own_programs(m, detection.name, used, False) for m in (self._analysis.module, module))
+        except (SyntaxError, GiveUp, RecursionError):
+            return True
+        for before, after in zip(old, new, strict=False):
+            given = self._baseline.at_witness(before, detection) if before.name == detection.program.name else None
+            now = given and observe_witness(given, after, detection.framework, given.dropped)
+            if now and any(self._is_still(node, module, compared) for node in now.remains):
+                return True
+        return False
 
     def searched(self, passed: Passed, targets: Sequence[Finding]) -> Found | None:
         """What is found in the selections that changed, and in those of ``targets``; None where that is too much."""
@@ -108,8 +129,7 @@ class Proof:
             return None
         known = {expression_id(detection.hazard.op) for _, detection in after.found if detection is not None}
         silent = tuple(n for n in remains if expression_id(n) not in known and not self.beside([n], compared, module))
-        lost, unclean = sum(each.lost for each in behaviors), sum(each.unclean for each in behaviors)
-        return Found(after, any(each.doubtful for each in behaviors), lost, unclean, remains, silent)
+        return Found(after, any(each.doubtful for each in behaviors), *passed.flaws, remains, silent)
 
     def beside(self, nodes: Sequence[Node], compared: Comparison, module: Module) -> list[Finding]:
         """The findings of the old text whose operations some nodes of a rewritten one are."""
@@ -183,7 +203,9 @@ class Proof:
             self.exposed |= before.exposed
             found.append(now)
             outlets.update(dict.fromkeys(before.scope.outlets))
-        if last and differ(*(Shaped(tuple(p.outputs[i] for i in outlets), p.measured) for p in (old, new))):
+        if last and self._baseline.shapes.differ(
+            *(Shaped(tuple(p.outputs[i] for i in outlets), p.measured) for p in (old, new))
+        ):
             raise ValueChangedError
         return found
 
@@ -238,7 +260,7 @@ class Proof:
             return None
         if detection.hazard.select.selection == "multiply" and now.lost:
             return None  # a product drops nothing where the mask is 1
-        if last and differ(Shaped(before.outputs), Shaped(after.outputs)):
+        if last and self._baseline.shapes.differ(Shaped(before.outputs), Shaped(after.outputs)):
             return None
         now.dropped, now.exposed = known.dropped, known.exposed
         return now

@@ -4,9 +4,12 @@ What is not known of a shape, a reshape or a matrix product, is an *atom*: the s
 shapes, and broadcast with others into the set of all of them.
 """
 
+from __future__ import annotations
+
 import ast
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -42,19 +45,27 @@ _OUTER = frozenset({"outer", "ger", "kron", "einsum"})
 _NORMS = frozenset({"norm", "vector_norm", "matrix_norm"})
 
 
+@dataclass(frozen=True)
+class Atom:
+    """A part of a shape that is not known; one number, one part. ``of``: what it reduces with its axes kept."""
+
+    number: int
+    of: Shape | None = field(default=None, compare=False)
+
+
 class Shape(NamedTuple):
     """The known part of a shape, and the atoms that it is broadcast with."""
 
     known: tuple[int, ...] = ()
-    atoms: frozenset[int] = frozenset()
-
-
-#: What an atom is the reduction of, if that keeps its axes.
-_KEPT: dict[int, Shape] = {}
+    atoms: frozenset[Atom] = frozenset()
 
 
 class MismatchError(Exception):
     """Shapes that do not go together."""
+
+
+#: The shapes of some inputs.
+Given = Mapping[Name, tuple[int, ...]]
 
 
 class Shaped(NamedTuple):
@@ -64,27 +75,83 @@ class Shaped(NamedTuple):
     measured: tuple[Node, ...] = ()
 
 
-def differ(old: Shaped, new: Shaped) -> bool:
-    """Whether values may have another shape, or none, after a rewrite."""
-    _KEPT.clear()
-    for before, after in _tries(old, new):
-        if after is None or {before[n] for n in old.measured} != {after[n] for n in new.measured}:
-            return True
-        if any(before[a] != after[b] for a, b in zip(old.outlets, new.outlets, strict=True)):
-            return True
-    return False
+class Rule(NamedTuple):
+    """How a value gets its shape: from those of its operands and some facts, or as the input of a name."""
+
+    shape: Callable[..., Shape]
+    facts: tuple[Hashable, ...] = ()
+    name: Name | None = None
 
 
-def misplaced(mask: Node, op: Node, between: Iterable[Node]) -> bool:
-    """Whether a mask of what is selected may speak of other elements where it stands at an operation before that."""
-    moving = [node for node in between if _moves(node)]
-    shapes = [found for found, _ in _tries(Shaped((mask, op)), Shaped(()))] if moving else []
-    if all(found[mask] == Shape() for found in shapes):
+class Shapes:
+    """The shapes of values, each found once for all programs in which it is computed in the same way."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        #: How the value of each number gets its shape, and the numbers of its operands.
+        self._rules: list[tuple[Rule, tuple[int, ...]]] = []
+        #: For some shapes of the inputs that of each number; None where those of its operands do not go together.
+        self._known: dict[Hashable, dict[int, Shape | None]] = {}
+
+    def differ(self, old: Shaped, new: Shaped) -> bool:
+        """Whether values may have another shape, or none, after a rewrite."""
+        before, after = self._numbered(old), self._numbered(new)
+        pairs = [(before[a], after[b]) for a, b in zip(old.outlets, new.outlets, strict=True)]
+        measured = {before[n] for n in old.measured}, {after[n] for n in new.measured}
+        for given in _choices(old):
+            shapes = self._shapes([*before.values(), *after.values()], given)
+            if any(shapes[i] is None for i in before.values()):
+                continue  # nobody calls it so
+            if any(shapes[i] is None for i in after.values()) or any(shapes[a] != shapes[b] for a, b in pairs):
+                return True
+            if len({frozenset(shapes[i] for i in numbers) for numbers in measured}) > 1:
+                return True
         return False
-    try:
-        return any(n.op != "stack" for n in moving) or any(joined([s[mask], s[op]]) != s[op] for s in shapes)
-    except MismatchError:
-        return True
+
+    def _shapes(self, numbers: Iterable[int], given: Given) -> dict[int, Shape | None]:
+        """The shapes of some values, operands first, and of others."""
+        known = self._known.setdefault(frozenset(given.items()), {})
+        for number in numbers:
+            if number not in known:
+                rule, operands = self._rules[number]
+                shapes = [known[operand] for operand in operands]
+                known[number] = Shape(given[rule.name]) if rule.name in given else None
+                if known[number] is None and None not in shapes:
+                    with suppress(MismatchError):
+                        known[number] = rule.shape(shapes, *rule.facts)
+        return known
+
+    def _numbered(self, each: Shaped) -> dict[Node, int]:
+        """The numbers of all that some values are computed from, operands first: what has one has one shape."""
+        roots = [*each.outlets, *each.measured]
+        names = names_of(roots)
+        likes = [n.like for n in topological(roots) if isinstance(n, Const) and n.like is not None]
+        found: dict[Node, int] = {}
+        for node in topological([*likes, *roots]):
+            like = node.like if isinstance(node, Const) else None
+            own = (Rule(joined), (found[like],)) if like in found else None
+            key = own or (_rule(node, names), tuple(found[i] for i in node.inputs))
+            if key not in self._numbers:
+                self._numbers[key] = len(self._rules)
+                self._rules.append(key)
+            found[node] = self._numbers[key]
+        return found
+
+    def misplaced(self, mask: Node, op: Node, between: Iterable[Node]) -> bool:
+        """Whether a mask of what is selected may speak of other elements at an operation before that."""
+        moving = [node for node in between if _moves(node)]
+        if not moving:
+            return False
+        both = Shaped((mask, op))
+        numbers = self._numbered(both)
+        tries = [self._shapes(numbers.values(), given) for given in _choices(both)]
+        found = [(s[numbers[mask]], s[numbers[op]]) for s in tries if all(s[i] is not None for i in numbers.values())]
+        if all(shape == Shape() for shape, _ in found):
+            return False
+        try:
+            return any(n.op != "stack" for n in moving) or any(joined([a, b]) != b for a, b in found if a and b)
+        except MismatchError:
+            return True
 
 
 def _moves(node: Node) -> bool:
@@ -97,53 +164,18 @@ def _moves(node: Node) -> bool:
     return name in _OUTER or node.op in ("stack", "gather", "dot", "linear", *MATRICES)
 
 
-def _tries(old: Shaped, new: Shaped) -> Iterator[tuple[dict[Node, Shape], dict[Node, Shape] | None]]:
-    """The shapes of all values for inputs of shapes that go together: all alike, and each another than the rest.
-
-    None for those of the new program where they do not go together there.
-    """
-    named = [names_of([*each.outlets, *each.measured]) for each in (old, new)]
-    orders = [_order([*each.outlets, *each.measured]) for each in (old, new)]
-    names = [n for x, n in named[0].items() if x.kind != "int" and not (x.fixed or x.given) and x.default is None]
+def _choices(each: Shaped) -> Iterator[Given]:
+    """Shapes for the inputs: all alike, and each another than the rest."""
+    named = names_of([*each.outlets, *each.measured])
+    names = [n for x, n in named.items() if x.kind != "int" and not (x.fixed or x.given) and x.default is None]
     names = names[:_MOST_LEAVES]
-    given = [dict.fromkeys(names, shape) for shape in _UNIFORM]
-    several = names if len(names) > 1 else ()
-    given += [{**dict.fromkeys(names, others), name: own} for name in several for own, others in _PAIRS]
-    for each in given:
-        before, after = (_shapes(order, called, each) for order, called in zip(orders, named, strict=True))
-        if before is not None:  # nobody calls it so
-            yield before, after
-
-
-def _order(roots: Sequence[Node]) -> list[Node]:
-    """What values are computed from, and before that what constants have the shape of."""
-    likes = [n.like for n in topological(roots) if isinstance(n, Const) and n.like is not None]
-    return topological([*likes, *roots])
-
-
-def _shapes(
-    order: Sequence[Node], names: dict[Leaf, Name], given: dict[Name, tuple[int, ...]]
-) -> dict[Node, Shape] | None:
-    """The shapes of every value; None where they do not go together."""
-    found: dict[Node, Shape] = {}
-    for node in order:
-        if isinstance(node, Const) and node.like in found:
-            found[node] = found[node.like]
-        elif isinstance(node, Leaf):
-            name = names.get(node)
-            number = node.kind == "int" or node.default is not None or name is None
-            unknown = (Shape() if node.of is None else _atom(node.name)) if number else _atom(name)
-            found[node] = Shape(given[name]) if name in given else unknown
-        else:
-            try:
-                found[node] = _operation(node, [found[i] for i in node.inputs])
-            except MismatchError:
-                return None
-    return found
+    yield from (dict.fromkeys(names, shape) for shape in _UNIFORM)
+    if len(names) > 1:
+        yield from ({**dict.fromkeys(names, others), name: own} for name in names for own, others in _PAIRS)
 
 
 def _atom(*key: Hashable) -> Shape:
-    return Shape((), frozenset([hash(key)]))
+    return Shape((), frozenset([Atom(hash(key))]))
 
 
 def joined(shapes: Iterable[Shape]) -> Shape:
@@ -159,38 +191,52 @@ def joined(shapes: Iterable[Shape]) -> Shape:
     return Shape(known, frozenset(atom for atom in atoms if not _is_within(atom, known, atoms)))
 
 
-def _is_within(atom: int, known: tuple[int, ...], atoms: frozenset[int]) -> bool:
+def _is_within(atom: Atom, known: tuple[int, ...], atoms: frozenset[Atom]) -> bool:
     """Whether an atom is a reduction, with its axes kept, of what it is broadcast with: that changes nothing."""
-    reduced = _KEPT.get(atom)
-    if reduced is None or not reduced.atoms <= atoms:
+    if atom.of is None or not atom.of.atoms <= atoms:
         return False
     with suppress(ValueError):  # they do not go together
-        return np.broadcast_shapes(known, reduced.known) == known
+        return np.broadcast_shapes(known, atom.of.known) == known
     return False
 
 
-def _operation(node: Node, inputs: Sequence[Shape]) -> Shape:
+def _rule(node: Node, names: Mapping[Leaf, Name]) -> Rule:
     at = node.origin.node if isinstance(node.origin, Origin) else None
     name = last_name(at.func) if isinstance(at, ast.Call) else ""
+    if isinstance(node, Leaf):
+        called = names.get(node)
+        number = node.kind == "int" or node.default is not None or called is None
+        told = (node.name,) if node.of is not None else ()
+        return Rule(_told, told if number else (called,), called)
     if isinstance(node, Const):
-        return Shape() if node.value.size == 1 else _atom("constant", node.value.tobytes(), _rest(at))
+        return Rule(_told, () if node.value.size == 1 else ("constant", node.value.tobytes(), _rest(at)))
     if isinstance(at, ast.Subscript) and node.op in ("identity", "lane", "gather"):
-        return _indexed(at, inputs[0])
+        parts = at.slice.elts if isinstance(at.slice, ast.Tuple) else [at.slice]
+        return Rule(_indexed, (*map(_part, parts), ast.dump(at.slice)))
     if node.selection == "assignment":
-        return inputs[2]  # the mask may well have fewer axes
+        return Rule(_assigned)
     if node.op == "identity" and name in _COPIES:
-        return joined(inputs)
+        return Rule(joined)
     if isinstance(at, ast.Call) and name in _OUTER:
         equation = [ast.dump(each) for each in at.args[:1] if name == "einsum"]
         is_product = name == "einsum" and node.op not in ("identity", "sum")
-        return joined(inputs) if is_product else _atom(name, *equation, *inputs)
+        return Rule(joined) if is_product else Rule(_told, (name, *equation))
     if node.op in _REDUCTIONS and isinstance(at, ast.Call):
-        return _reduced(at, inputs[0])
+        return _reduction(at)
     mixes = node.op in OPERATIONS and OPERATIONS[node.op].mixes and node.op not in _ALONG
     moves = node.op in ("lane", "stack", "pick", "gather", "compress")
     if mixes or moves or (node.op == "identity" and isinstance(at, (ast.Call, ast.Attribute))):
-        return _atom(node.op, _rest(at), *inputs)
-    return joined(inputs)
+        return Rule(_told, (node.op, _rest(at)))
+    return Rule(joined)
+
+
+def _told(inputs: Sequence[Shape], *facts: Hashable) -> Shape:
+    """A shape of which nothing is known but what it depends on; that of a number depends on nothing."""
+    return _atom(*facts, *inputs) if facts else Shape()
+
+
+def _assigned(inputs: Sequence[Shape]) -> Shape:
+    return inputs[2]  # the mask may well have fewer axes
 
 
 def _rest(at: ast.AST | None) -> Hashable:
@@ -216,7 +262,7 @@ def _integer(node: ast.expr | None) -> int | None:
     return value if type(value) is int else None
 
 
-def _reduced(call: ast.Call, shape: Shape) -> Shape:
+def _reduction(call: ast.Call) -> Rule:
     options = _options(call)
     if last_name(call.func) in _NORMS and options and options[0][0] is None:
         options = options[1:]  # the order of the norm
@@ -225,13 +271,16 @@ def _reduced(call: ast.Call, shape: Shape) -> Shape:
     keep = next((value for name, value in options if name in ("keepdims", "keepdim")), given[1] if given[1:] else None)
     kept = keep.value if isinstance(keep, ast.Constant) else False if keep is None else None
     if axis is None and kept is False:
-        return Shape()
-    axes = [_integer(each) for each in (axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis])]
+        return Rule(_told)
+    axes = tuple(map(_integer, axis.elts if isinstance(axis, (ast.Tuple, ast.List)) else [axis]))
+    return Rule(_reduced, (axes, kept, *(ast.dump(each) if each is not None else "" for each in (axis, keep))))
+
+
+def _reduced(inputs: Sequence[Shape], axes: Sequence[int | None], kept: bool | None, *source: str) -> Shape:
+    shape = inputs[0]
     if shape.atoms or kept is None or None in axes:
-        found = _atom("reduction", *(ast.dump(each) if each is not None else "" for each in (axis, keep)), shape)
-        if kept:
-            _KEPT.update(dict.fromkeys(found.atoms, shape))
-        return found
+        atom = Atom(hash(("reduction", *source, shape)), shape if kept else None)
+        return Shape((), frozenset([atom]))
     rank = len(shape.known)
     places = {a % rank for a in axes if a is not None and rank and -rank <= a < rank}
     if len(places) != len(axes):
@@ -239,11 +288,11 @@ def _reduced(call: ast.Call, shape: Shape) -> Shape:
     return Shape(tuple(1 if i in places else n for i, n in enumerate(shape.known) if kept or i not in places))
 
 
-def _indexed(at: ast.Subscript, shape: Shape) -> Shape:
+def _indexed(inputs: Sequence[Shape], *facts: str | None) -> Shape:
     """``x[..., None]``, ``x[0]`` and the like; other indices give an atom."""
-    parts = [*map(_part, at.slice.elts if isinstance(at.slice, ast.Tuple) else [at.slice])]
+    shape, (*parts, source) = inputs[0], facts
     if None in parts or parts.count("rest") > 1 or shape.atoms:
-        return _atom("index", ast.dump(at.slice), shape)
+        return _atom("index", source, shape)
     parts += [] if "rest" in parts else ["rest"]
     left = len(shape.known) - sum(part in ("keep", "drop") for part in parts)
     if left < 0:
