@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import offered_for, work_budget
 from wherelint.fix.layout import wrapped
-from wherelint.fix.messages import ALONE, ROUNDS, refused
+from wherelint.fix.messages import ALONE, ROUNDS, TOO_MANY, refused
 from wherelint.fix.scope import Taken, laid_bare
 from wherelint.fix.together import changed_behavior
 from wherelint.fix.verify.findings import Comparison
@@ -18,6 +18,7 @@ from wherelint.search.budget import WorkBudget
 
 if TYPE_CHECKING:
     from wherelint.findings.analysis import Analysis
+    from wherelint.frontend.module import Module
     from wherelint.suppress.view import View
 
 _MOST_ROUNDS = 20
@@ -51,6 +52,7 @@ def fixpoint(
     """
     fixed: list[Finding] = []
     given_up: dict[object, Fix] = {}
+    refusals: dict[object, Fix] = {}
     whole = work_budget()
     grades = ("safe", "unsafe")[: 1 + allowed.unsafe]
     for number in range(_MOST_ROUNDS + 1):
@@ -59,7 +61,7 @@ def fixpoint(
         chosen: Chosen = []
         left: list[Finding] = []
         taken = Taken(seen.analysis.module) if seen.analysis is not None else None
-        for finding, offer in zip(seen.shown, _offered(seen, whole, allowed), strict=True):
+        for finding, offer in zip(seen.shown, _offered(seen, whole, allowed, refusals), strict=True):
             why = allowed.refuted.get(replace(finding, fix=offer).fix_key())
             fix = refused(why) if why else given_up.get(finding.sort_key(), offer)
             is_allowed = fix is not None and fix.edits and fix.applicability in grades
@@ -87,10 +89,28 @@ def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
     return allowed.snippet(seen.analysis, finding)
 
 
-def _offered(seen: View, whole: WorkBudget, allowed: Allowed) -> list[Fix | None]:
+def _offered(seen: View, whole: WorkBudget, allowed: Allowed, refusals: dict[object, Fix]) -> list[Fix | None]:
+    """What is offered for each finding. ``refusals``, known by statement, hold as long as no fix changes that."""
     if seen.analysis is None:
         return [f.fix for f in seen.shown]
-    return offered_for(seen.analysis, seen.shown, allowed.codes, whole, comment=allowed.comment)
+    keys = [_statement(seen.analysis.module, finding) for finding in seen.shown]
+    shown = [replace(finding, fix=refusals.get(key)) for finding, key in zip(seen.shown, keys, strict=True)]
+    offered = offered_for(seen.analysis, shown, allowed.codes, whole, comment=allowed.comment)
+    refusals |= {
+        key: fix
+        for key, fix in zip(keys, offered, strict=True)
+        if fix is not None and not fix.edits and fix != refused(TOO_MANY)
+    }
+    return offered
+
+
+def _statement(module: Module, finding: Finding) -> object:
+    """A finding by the text of the top-level statement that it stands in, wherever that stands."""
+    row = finding.location.row
+    first, last = next(
+        ((b.first, b.last) for _, b in module.blocks if b.first <= row <= b.last), (1, len(module.lines))
+    )
+    return (*module.lines[first - 1 : last], row - first, finding.location.column, finding.select.location.column)
 
 
 def _agreeing(

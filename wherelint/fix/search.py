@@ -25,7 +25,7 @@ _MOST_TRIED = 32
 MOST_STEPS = 3
 _MOST_DETOURS = 2
 #: After how many rewrites that leave an operation failing at the witness no other such one is searched.
-_MOST_FAILING = 4
+_MOST_FAILING = 3
 #: After how many numbers that a mask of one operand fails with the others are not tried: the first is safe for it.
 _MOST_NUMBERS = 2
 

@@ -139,6 +139,9 @@ class Baseline:
             if alike and a.selection is not None and a.selection == b.selection and expression_id(a) in places:
                 found.setdefault(expression_id(a), []).append((a, b))
                 inside = True
+            elif isinstance(a, Leaf) and isinstance(b, Leaf) and _told(a) == _told(b):  # results of one unknown call
+                waiting += [(x, y, inside) for x, y in zip(_given(a), _given(b), strict=True)]
+                continue
             elif not alike or a.static != b.static:
                 if not inside:
                     return None
@@ -150,6 +153,17 @@ class Baseline:
         if not set(gone).intersection(places) <= found.keys():
             return None
         return {at: list(dict.fromkeys(pairs)) for at, pairs in found.items()}
+
+
+def _given(leaf: Leaf) -> list[Node]:
+    """The values that an input depends on."""
+    return [*leaf.given, *(leaf.of or ())[:1], *((leaf.kept,) if leaf.kept else ())]
+
+
+def _told(leaf: Leaf) -> list[object]:
+    """What tells an input from others, but for the values that it depends on."""
+    own = [getattr(leaf, name) for name in _LEAF if name not in ("given", "of", "kept")]
+    return [*own, leaf.kind, (leaf.of or ())[1:], len(leaf.given), leaf.kept is None]
 
 
 def part_of(program: Program, outputs: Sequence[Node]) -> Program | None:
