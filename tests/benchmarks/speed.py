@@ -5,9 +5,9 @@
     python tests/benchmarks/speed.py [PATH ...] --profile [N]
 
 Without --growth and --profile every contender runs once per round, one after the other, in the folder of the packages,
-as a process of its own whose output is dropped; the table gives wall times in seconds, and the seconds that all its
-processes computed (CPU), of which a busy machine changes less. Nothing is said about times that
-would be too long: that is for the reader to judge.
+as a process of its own whose output is dropped; the table gives wall times in seconds, the seconds that all its
+processes computed (CPU), of which a busy machine changes less, and the memory of the largest of them (MB). Nothing is
+said about times that would be too long: that is for the reader to judge.
 
 cold       wherelint check --no-cache: with the fixes that can be proven
 scan       the same without fixes
@@ -15,6 +15,10 @@ single     the same without fixes, in one process
 warm       wherelint check with a cache that has seen the packages once
 plain      wherelint check of one file that holds no selection
 found      wherelint check of one file with findings
+diff       wherelint check --diff of all packages: every safe fix, proven together, and what is found after it
+lines      wherelint check of a file of 500 lines with 8 findings
+keystroke  the same without fixes in a process that runs already, after a change of one row, as an editor has it
+fixall     wherelint check --diff of a file with 100 findings
 version    wherelint --version
 click      python -c "import click", which every command line of this kind has to pay for
 ruff       without a cache, E and F; one line a finding, because to draw its 22,000 long lines takes as long as to find
@@ -82,9 +86,13 @@ RATIOS = (
     ("flake8", "cold"),
     ("torchfix", "cold"),
     ("single", "scan"),
+    ("cold", "scan"),
+    ("diff", "cold"),
 )
 #: Ratios of CPU seconds.
 COMPUTED = (("scan", "mypy"), ("single", "mypy"), ("cold", "scan"))  # fmt: skip
+#: A contender that is no command.
+TYPING = "(in process)"
 COPIES = (1, 2, 4, 8)
 RULE = """\
 rules:
@@ -141,6 +149,10 @@ def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
     flake8 = ("--isolated", "--select", "E,F", ".")
     mypy = ("--cache-dir", os.devnull, "--ignore-missing-imports", "--no-site-packages", ".")
     scan = (*_CHECK, "--no-cache", "--output-format", "concise", ".")
+    lines, many = (scratch / "lines.py", scratch / "many.py")
+    lines.write_text(sample(8, 500), encoding="utf-8")
+    many.write_text(sample(100, 700), encoding="utf-8")
+    diff = (*_CHECK, "--no-cache", "--diff")
     return [
         Contender("cold", (*_CHECK, "--no-cache", "."), other),
         Contender("scan", scan, other),
@@ -150,6 +162,10 @@ def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
         if plain
         else Contender("plain", absent="no file of the tree is without a selection"),
         Contender("found", other, other),
+        Contender("diff", (*diff, "."), other),
+        Contender("lines", (*_CHECK, "--no-cache", str(lines)), other),
+        Contender("keystroke", (TYPING, str(lines)), (TYPING, str(lines))),
+        Contender("fixall", (*diff, str(many)), other),
         Contender("version", version, version),
         Contender("click", click, click),
         tool("ruff", ["ruff"], (*ruff, "--no-cache", "."), fill=True),
@@ -164,6 +180,35 @@ def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
         ),
         tool("torchfix", ["torchfix"], ("--select", "ALL", "."), slow=True),
     ]
+
+
+def sample(findings: int, lines: int) -> str:
+    """A file of so many lines and findings, one a function."""
+    rows = ["import jax.numpy as jnp"]
+    for number in range(findings):
+        test = f"jnp.where(x > {number}, jnp.sqrt(x - {number}), 0.0)"
+        rows += ["", "", f"def found_{number}(x):", f"    return {test}"]
+    number = 0
+    while len(rows) < lines:
+        number += 1
+        body = f"    return jnp.where(x > {number}, jnp.tanh(x) * y, jnp.sin(y))"
+        rows += ["", "", f"def sound_{number}(x, y):", '    """Nothing is found here."""', body]
+    return "\n".join(rows[:lines]) + "\n"
+
+
+def keystroke(path: Path) -> Spent:
+    """The check of a file of which a row has changed since the last one, without fixes, in this process."""
+    from wherelint.io.config import Settings
+    from wherelint.run.check import check_source
+
+    text = path.read_text("utf-8")
+    for number in range(2):
+        begun, before = time.perf_counter(), time.process_time()
+        changed = text.replace("jnp.tanh(x)", f"jnp.tanh(x + {time.perf_counter_ns() + number})", 1)
+        report = check_source(changed.encode(), str(path), Settings())
+        spent = Spent(time.perf_counter() - begun, time.process_time() - before)
+    assert report.findings
+    return spent
 
 
 def tool(
@@ -324,7 +369,6 @@ def growth_table(found: Sequence[Mapping[str, Any]]) -> str:
 
 def profile(tree: Path, paths: Sequence[str], top: int) -> None:
     """Print where the time of one cold run in this process goes, and which files took the longest."""
-    sys.path.insert(0, str(ROOT))
     from wherelint.cli import main
     from wherelint.run import pool
 
@@ -453,6 +497,7 @@ def _options() -> argparse.Namespace:
 def main() -> int:
     """Print the figures; the exit status is 1 if a contender could not be run."""
     options = _options()
+    sys.path.insert(0, str(ROOT))
     only = [name.strip() for name in options.only.split(",") if name.strip()]
     figures: dict[str, Any] = {**machine(), "versions": versions()}
     measured = fingerprint()
@@ -494,21 +539,32 @@ def _compare(
     """Time the contenders and print the two tables; what went wrong."""
     plain = PLAIN if PLAIN in texts else plainest(texts)
     found = FOUND if FOUND in texts else busiest(texts)
+    peaks: dict[tuple[str, ...], int] = {}
+
+    def timed(command: tuple[str, ...]) -> Spent:
+        if command[0] == TYPING:
+            return keystroke(Path(command[1]))
+        spent, memory = watched(command, tree, ALLOWED, ENV)
+        if memory is not None:
+            peaks[command] = max(memory.parent, memory.largest, peaks.get(command, 0))
+        return spent
+
     with tempfile.TemporaryDirectory(prefix="wherelint-speed-") as scratch:
         every = chosen(contenders(Path(scratch), plain, found), only, options.slow)
-        times, failed = measure(every, options.rounds or 3, lambda command: run(command, tree, ALLOWED, ENV), _progress)
+        times, failed = measure(every, options.rounds or 3, timed, _progress)
     _progress("")
     walls = {name: [each.wall for each in spent] for name, spent in times.items()}
     computed = {name: [each.cpu for each in spent] for name, spent in times.items()}
-    rows = [["", "median", "min", "max", "CPU", ""]]
+    rows = [["", "median", "min", "max", "CPU", "MB", ""]]
     for contender in every:
         if wall := walls.get(contender.name):
             cpu = statistics.median(computed[contender.name])
             cells = [f"{seconds:.3f}" for seconds in (statistics.median(wall), min(wall), max(wall), cpu)]
-            rows.append([contender.name, *cells, contender.shown])
+            peak = peaks.get(contender.command)
+            rows.append([contender.name, *cells, f"{peak / 1e6:.0f}" if peak else "-", contender.shown])
         else:
             why = contender.absent or f"failed: {failed[contender.name]}"
-            rows.append([contender.name, "-", "-", "-", "-", why])
+            rows.append([contender.name, "-", "-", "-", "-", "-", why])
     by_cpu = {f"{name}, CPU": values for name, values in ratios(computed, COMPUTED).items()}
     compared = ratios(walls) | by_cpu
     print(table(rows))
@@ -518,6 +574,7 @@ def _compare(
             [name, *(f"{value:.2f}" for value in values), ""] for name, values in compared.items()
         ]))  # fmt: skip
     figures["times"], figures["cpu"] = walls, computed
+    figures["memory"] = {c.name: peaks[c.command] for c in every if c.command in peaks}
     figures["absent"] = {c.name: c.absent for c in every if c.absent}
     figures["ratios"] = {name: values[0] for name, values in compared.items()}
     return failed

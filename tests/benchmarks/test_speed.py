@@ -10,7 +10,23 @@ from pathlib import Path
 
 import pytest
 from processes import RunError, Spent, has_proc, run, watched
-from speed import Contender, busiest, chosen, contenders, growth_table, hottest, measure, plainest, ratios, table, tool
+from speed import (
+    Contender,
+    busiest,
+    chosen,
+    contenders,
+    growth_table,
+    hottest,
+    measure,
+    plainest,
+    ratios,
+    sample,
+    table,
+    tool,
+)
+
+from wherelint.io.config import Settings
+from wherelint.run.check import check_source
 
 SCRIPT = Path(__file__).parent / "speed.py"
 ALL = [Contender("cold", ("cold",), ("found",)), Contender("ruff", ("ruff",)), Contender("flake8", ("f",), slow=True)]
@@ -75,9 +91,8 @@ def test_slow_ones_only_when_asked_for() -> None:
 def test_what_is_not_installed_says_so(tmp_path: Path) -> None:
     assert tool("x", ["no-such-one", "no-such-two"], ()).absent == "no-such-one or no-such-two is not installed"
     names = [contender.name for contender in contenders(tmp_path, "a.py", "b.py")]
-    assert (
-        names == "cold scan single warm plain found version click ruff ruff-warm mypy flake8 patterns torchfix".split()
-    )
+    own = "cold scan single warm plain found diff lines keystroke fixall version click"
+    assert names == [*own.split(), *"ruff ruff-warm mypy flake8 patterns torchfix".split()]
 
 
 def test_the_files_of_another_tree() -> None:
@@ -85,6 +100,14 @@ def test_the_files_of_another_tree() -> None:
     assert plainest(texts) == "c"
     assert plainest({"d": "where("}) is None
     assert busiest(texts) == "d"
+
+
+def test_a_sample_has_what_it_says() -> None:
+    text = sample(3, 40)
+    assert len(text.splitlines()) == 40
+    report = check_source(text.encode(), "a.py", Settings())
+    assert [finding.code for finding in report.findings] == ["WL101"] * 3
+    assert not report.problems
 
 
 def test_tables() -> None:
@@ -129,15 +152,16 @@ def test_the_memory_of_parent_and_children_is_told_apart(tmp_path: Path) -> None
 @pytest.mark.rotated(3)
 def test_it_runs(tree: Path, tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
-    names = ["cold", "scan", "single", "warm", "plain", "found", "version", "click"]
+    names = ["cold", "scan", "single", "warm", "plain", "found", "keystroke", "fixall", "version", "click"]
     ran = speed("--rounds", "1", "--tree", str(tree), "--only", ",".join(names), "--json", str(figures))
     assert "sources of wherelint changed" in ran.stdout or ran.returncode == 0, ran.stdout + ran.stderr
     assert "--no-cache pkg/plain.py" in ran.stdout
     kept = json.loads(figures.read_text())
     assert list(kept["times"]) == names
     assert kept["tree"]["files"] == 2
-    assert kept["ratios"].keys() == {"plain / click", "single / scan", "cold / scan, CPU"}
+    assert kept["ratios"].keys() == {"plain / click", "single / scan", "cold / scan", "cold / scan, CPU"}
     assert kept["cpu"].keys() == kept["times"].keys()
+    assert kept["memory"].keys() == kept["times"].keys() - {"keystroke"} or not has_proc()
     assert all(seconds > 0 for times in kept["times"].values() for seconds in times)
     assert sorted(path.name for path in tree.rglob("*")) == ["found.py", "pkg", "plain.py"]
 

@@ -94,7 +94,9 @@ def _offered(seen: View, whole: WorkBudget, allowed: Allowed, refusals: dict[obj
     if seen.analysis is None:
         return [f.fix for f in seen.shown]
     keys = [_statement(seen.analysis.module, finding) for finding in seen.shown]
-    shown = [replace(finding, fix=refusals.get(key)) for finding, key in zip(seen.shown, keys, strict=True)]
+    shown = [
+        replace(finding, fix=finding.fix or refusals.get(key)) for finding, key in zip(seen.shown, keys, strict=True)
+    ]
     offered = offered_for(seen.analysis, shown, allowed.codes, whole, comment=allowed.comment)
     refusals |= {
         key: fix

@@ -115,7 +115,7 @@ class Shapes:
             if number not in known:
                 rule, operands = self._rules[number]
                 shapes = [known[operand] for operand in operands]
-                known[number] = Shape(given[rule.name]) if rule.name in given else None
+                known[number] = Shape(given[rule.name]) if rule.name is not None and rule.name in given else None
                 if known[number] is None and None not in shapes:
                     with suppress(MismatchError):
                         known[number] = rule.shape(shapes, *rule.facts)
@@ -187,7 +187,7 @@ def joined(shapes: Iterable[Shape]) -> Shape:
         known = np.broadcast_shapes(*(shape.known for shape in shapes))
     except ValueError:
         raise MismatchError from None
-    atoms = frozenset[int]().union(*(shape.atoms for shape in shapes))
+    atoms = frozenset[Atom]().union(*(shape.atoms for shape in shapes))
     return Shape(known, frozenset(atom for atom in atoms if not _is_within(atom, known, atoms)))
 
 
