@@ -17,6 +17,7 @@ from wherelint.fix import messages as refusals
 from wherelint.fix import search as rewrites
 from wherelint.fix.verify import compare
 from wherelint.fix.verify import proof as proving
+from wherelint.frontend.options import Budget
 from wherelint.graph.work import Work
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -132,6 +133,33 @@ def test_the_fixes_of_a_file_cost_what_they_may(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(fix, "_MOST_IN_ALL", 2_500)
     assert 2_500 < cost("offer") - cost("no") < 10_000
+
+
+def test_what_has_no_fix_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round goes on with the other findings; the statement of this one no fix has changed."""
+    matrix = "\n\ndef g(a):\n    return jnp.where(jnp.linalg.det(a) != 0, jnp.linalg.inv(a), 0.0).sum()\n"
+    asked: list[str] = []
+    proposed = fix.propose
+
+    def counted(analysis: Any, finding: Any, whole: Any = None) -> Any:
+        asked.append(finding.function)
+        return proposed(analysis, finding, whole)
+
+    monkeypatch.setattr(fix, "propose", counted)
+    report = check_source((functions(2, 1) + matrix).encode(), "a.py", SETTINGS, "safe")
+    assert len(report.fixed) == 2
+    assert [finding.fix for finding in report.findings] == [refusals.refused(refusals.MATRIX)]
+    assert asked.count("g") == 1
+
+
+def test_no_fix_is_looked_for_where_the_search_did_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = functions(1, 12).encode()
+    whole = check_source(text, "a.py", SETTINGS, "offer")
+    assert all(finding.fix is not None and finding.fix.edits for finding in whole.findings)
+    monkeypatch.setattr(Budget, "function_work", 2_000)
+    part = check_source(text, "a.py", SETTINGS, "offer")
+    assert 0 < len(part.findings) < len(whole.findings)
+    assert {finding.fix for finding in part.findings} == {refusals.refused(refusals.TOO_LONG)}
 
 
 def test_a_defect_of_a_fix_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

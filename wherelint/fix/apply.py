@@ -12,7 +12,7 @@ from wherelint.fix.layout import wrapped
 from wherelint.fix.messages import ALONE, ROUNDS, TOO_MANY, refused
 from wherelint.fix.scope import Taken, laid_bare
 from wherelint.fix.together import changed_behavior
-from wherelint.fix.verify.findings import Comparison
+from wherelint.fix.verify.findings import Comparison, key
 from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 
@@ -93,26 +93,21 @@ def _offered(seen: View, whole: WorkBudget, allowed: Allowed, refusals: dict[obj
     """What is offered for each finding. ``refusals``, known by statement, hold as long as no fix changes that."""
     if seen.analysis is None:
         return [f.fix for f in seen.shown]
-    keys = [_statement(seen.analysis.module, finding) for finding in seen.shown]
-    shown = [
-        replace(finding, fix=finding.fix or refusals.get(key)) for finding, key in zip(seen.shown, keys, strict=True)
-    ]
+    places = [_statement(seen.analysis.module, finding) for finding in seen.shown]
+    shown = [replace(f, fix=f.fix or refusals.get(place)) for f, place in zip(seen.shown, places, strict=True)]
     offered = offered_for(seen.analysis, shown, allowed.codes, whole, comment=allowed.comment)
-    refusals |= {
-        key: fix
-        for key, fix in zip(keys, offered, strict=True)
-        if fix is not None and not fix.edits and fix != refused(TOO_MANY)
-    }
+    for place, fix in zip(places, offered, strict=True):
+        if fix is not None and not fix.edits and fix != refused(TOO_MANY):
+            refusals[place] = fix
     return offered
 
 
 def _statement(module: Module, finding: Finding) -> object:
-    """A finding by the text of the top-level statement that it stands in, wherever that stands."""
+    """What tells a finding from others as long as the top-level statement around it stays, wherever that stands."""
     row = finding.location.row
-    first, last = next(
-        ((b.first, b.last) for _, b in module.blocks if b.first <= row <= b.last), (1, len(module.lines))
-    )
-    return (*module.lines[first - 1 : last], row - first, finding.location.column, finding.select.location.column)
+    rows = next(((b.first, b.last) for _, b in module.blocks if b.first <= row <= b.last), (1, len(module.lines)))
+    place = row - rows[0], finding.location.column, finding.select.location.column
+    return (*place, *key(finding), *module.lines[rows[0] - 1 : rows[1]])
 
 
 def _agreeing(

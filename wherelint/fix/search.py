@@ -120,15 +120,14 @@ class _Rewrites:
             asked.add(candidate.edits)
             compared = Comparison(self._proof.source, candidate.edits, self._proof.findings)
             passed = self._proof.passes(self._proof.source.edited(candidate.edits), compared)
-            if passed is not None and passed.remains and self._steps >= _MOST_FAILING:
-                continue  # a search in it costs most, and what it tells is known by others
-            if passed is not None and self._good:
-                best = _GRADES.index(grade_of(candidate, sure=True)), *passed.flaws
-                if min(each.rank for each in self._good) <= best:
-                    continue  # it cannot be better
             if passed is None:
                 self._failing[candidate.slot] += candidate.kind == "mask"
                 continue
+            if passed.remains and self._steps >= _MOST_FAILING:
+                continue  # a search in it costs most, and what it tells is known by others
+            best = _GRADES.index(grade_of(candidate, sure=True)), *passed.flaws
+            if any(each.rank <= best for each in self._good):
+                continue  # it cannot be better
             targets = targets_of(candidate, self._places, self._arm)
             if (found := self._proof.searched(passed, targets)) is None:
                 self._too_long = True
