@@ -4,6 +4,7 @@ A condition is a statement by the author about some inputs; a witness that moves
 was written for, is almost certainly the bug.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS, VIEWS
 from wherelint.search.batch import Run, any_lane, at, row
 from wherelint.search.guard import Guard, is_diagonal
-from wherelint.search.probes import Inputs
+from wherelint.search.probes import LOG_PROBABILITY, Inputs
 
 #: Steps from the base to a witness, and how many may lie between a guard's boundary and where the operation fails.
 _STEPS, _NEAR_BOUNDARY = 32, 2
@@ -38,6 +39,10 @@ _TESTS = ORDERINGS | {"isclose"}
 _PRODUCTS = frozenset({"multiply", "divide", "multiply_no_nan", "divide_no_nan"})
 _SUMS = frozenset({"add", "stack"})
 _CHOICES = frozenset({"where", "cond", "pick", "maximum", "minimum", "fmax", "fmin", "compress"})
+_LINEAR = frozenset({"negative", "multiply", "divide", "add", "sum", "mean", "where", "cond"})
+_LOGARITHMS = frozenset({"log", "log_softmax", "log_sigmoid", "logsumexp"})
+#: What the logarithm of a ratio of probabilities is called.
+_LOG_RATIO = re.compile(r"log_?(?:ratio|rho|weight|importance_weight)s?\b|(?<![a-z])kl\b", re.IGNORECASE)
 
 Key = object
 
@@ -86,7 +91,7 @@ class Condition:
             yield Evidence.NO_GUARD
         is_out_of_order = self._out_of_order(run, culprit, p)
         # The author of a test of the operand itself met it; what `nan_to_num` replaces may be met by another input.
-        is_met = is_direct and not (is_out_of_order and Evidence.NO_GUARD in settled)
+        is_met = (is_direct or Evidence.LOG_RATIO in settled) and not (is_out_of_order and Evidence.NO_GUARD in settled)
         if not is_met and (is_out_of_order or self._looks_up(culprit)):
             yield Evidence.DEGENERATE_ARRAY
         if missing_data:
@@ -104,6 +109,8 @@ class Condition:
                 found.add(Evidence.OTHER_PURPOSE)
             if self.root.selection in _NO_WHERE and self._decided_by_data:
                 found.add(Evidence.NO_GUARD)
+            if is_log_ratio(culprit):
+                found.add(Evidence.LOG_RATIO)
             self._settled[culprit] = frozenset(found)
         return self._settled[culprit]
 
@@ -438,6 +445,40 @@ class Relation:
             return self._pair(*node.inputs)
         key = node.op, *(self._keys[i] for i in node.inputs)
         return "node", self._known.setdefault(key, len(self._known))
+
+
+def is_log_ratio(node: Node) -> bool:
+    """Whether an exponential is that of a difference of logarithms: a ratio of probabilities."""
+    if OPERATIONS[node.op].code != "WL107" or not node.inputs:
+        return False
+    layer, seen = [node.inputs[0]], set[Node]()
+    while layer:
+        each = layer.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.op in ("subtract", "reverse_subtract") and all(map(_is_logarithm, each.inputs)):
+            return True
+        if isinstance(each, Leaf) and _LOG_RATIO.search(each.name):
+            return True
+        if each.op in VIEWS | CLIPS | _LINEAR:
+            layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
+    return False
+
+
+def _is_logarithm(node: Node) -> bool:
+    """Whether a value is a logarithm: it was computed as one, or is called so."""
+    layer, seen = [node], set[Node]()
+    while layer:
+        each = layer.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.op in _LOGARITHMS or (isinstance(each, Leaf) and LOG_PROBABILITY.search(each.name)):
+            return True
+        if each.op in VIEWS | _LINEAR:
+            layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
+    return False
 
 
 def _overflows(run: Run, node: Node, p: int) -> bool:

@@ -17,6 +17,7 @@ from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
 from wherelint.interpret.values import Origin
 from wherelint.search.batch import Hazard
+from wherelint.search.probes import LOG_PROBABILITY
 
 #: At the beginning of a line, it is about the file.
 _MARK = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
@@ -53,7 +54,7 @@ def gradient_flow(
         yield Evidence.DOUBTFUL  # the model has real numbers
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
         words_of_leaf, values = words_of(leaf.name), hazard.inputs[leaf]
-        if words_of_leaf & _SIZES and (values < 0).any():
+        if words_of_leaf & _SIZES and (values < 0).any() and not LOG_PROBABILITY.search(leaf.name):
             yield Evidence.DOUBTFUL
         if words_of_leaf & DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
             yield Evidence.UNLIKELY_INPUT

@@ -24,6 +24,7 @@ class Evidence(Enum):
     AT_BOUNDARY = "at the boundary", 0.2, "the operation fails where the condition changes", (118, 76, 83)
     PAST_BOUNDARY = "past the boundary", -0.6, "the operation fails far from where the condition changes", (13, 8, 20)
     EPSILON_LOST = "an epsilon is lost", 0.5, "float32 rounds an epsilon away that guards the operand"
+    LOG_RATIO = "log ratio", 1.2, "the exponent is a difference of log-probabilities, which may be hundreds"
     NO_GUARD = "no guard", -1.2, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
     OTHER_PURPOSE = "another purpose", -2.2, "the condition cannot be meant for the singular point", (3, 4, 9)
     # Can the input occur?

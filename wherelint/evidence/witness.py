@@ -8,6 +8,7 @@ from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.search.batch import Run, at
+from wherelint.search.probes import LOG_PROBABILITY
 
 #: What is no larger is added to keep away from zero.
 _EPSILON = 1e-3
@@ -25,7 +26,8 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
         yield Evidence.SETTING
     if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
         yield Evidence.UNLIKELY_INPUT
-    if any((at(run.inputs[n], p) < 0).any() for n in moved if n.kind == "float"):
+    signed = [n for n in moved if n.kind == "float" and not LOG_PROBABILITY.search(n.name)]
+    if any((at(run.inputs[n], p) < 0).any() for n in signed):
         yield Evidence.BELOW_ZERO
     if any(n.kind == "int" for n in moved):
         yield Evidence.NO_GRADIENT

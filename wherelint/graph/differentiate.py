@@ -5,6 +5,9 @@
 symbolic zeros). Both are one pass: beside its cotangent every node carries a mask of the elements that are *dead*,
 that is, to which no cotangent flows. Under IEEE arithmetic only a lazy choice (``lax.cond``) kills; under
 symbolic-zero arithmetic every selection does.
+
+Symbolic-zero arithmetic also knows that a smooth function of a norm is smooth at 0: ``cos(norm(x))`` hands the norm an
+exact 0 there, and that zero annihilates as well.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from wherelint.graph.evaluate import BOOL, Values, kept, lane, truth
-from wherelint.graph.node import LANES, Node, differentiable_inputs, differentiated
+from wherelint.graph.node import LANES, Const, Node, differentiable_inputs, differentiated, unreshaped
 from wherelint.graph.work import Work
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.entries import Pullback
 from wherelint.ops.lanes import every, some, total
+from wherelint.ops.traits import NORMS, SQUARES, SUMS
 
 Dead = Any  # Array of bool, or None where nothing is dead
 
@@ -34,6 +38,8 @@ class Backward:
     broke: dict[Node, Array]
     #: Elements to which no cotangent flows.
     dead: dict[Node, Dead] = field(default_factory=dict)
+    #: Roots of squares, and the elements at which one is 0 and received a 0 that no selection made.
+    flat: dict[Node, Array] = field(default_factory=dict)
 
 
 class Tape:
@@ -46,6 +52,7 @@ class Tape:
             for node in reversed(order)
             if node in self.requires_grad
         ]
+        self.roots = {node for node, _ in self.steps if is_root_of_squares(node)}
 
 
 def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic: bool, size: float = 1.0) -> Backward:
@@ -60,6 +67,7 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
             if node not in pending:
                 continue
             ct, dead = pending.pop(node)
+            flat = (ct == 0) & (values[node] == 0) if symbolic and node in tape.roots else None
             result.cotangents[node], result.dead[node] = ct, dead
             if not flows:
                 continue
@@ -69,6 +77,9 @@ def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic
                 operand = node.inputs[i]
                 if gone is not None:
                     part = np.where(gone, part.dtype.type(0), part)
+                if flat is not None and (lost := flat & ~np.isfinite(part)).any():
+                    result.flat[node], gone = lost, _either(gone, lost)
+                    part = np.where(lost, part.dtype.type(0), part)
                 broke = _broken(node, part, ct, broke)
                 shape = values[operand].shape
                 if shape[1] != part.shape[1] or (gone is not None and gone.shape != part.shape):
@@ -110,6 +121,32 @@ def _broken(node: Node, part: Array, ct: Array, known: Array | None) -> Array | 
         return known
     fresh = bad & _sound(node, ct)
     return fresh if known is None else np.asarray(known | fresh)
+
+
+def is_root_of_squares(node: Node) -> bool:
+    """Whether an operation is a norm, or a root of what is 0 only together with its own derivative."""
+    return node.op in NORMS or (node.op == "sqrt" and _adds_squares(node.inputs[0]))
+
+
+def _adds_squares(node: Node) -> bool:
+    """Whether a value is 0 only together with its derivative: a sum of squares, times anything."""
+    todo = [node]
+    while todo:
+        each = todo.pop()
+        numbers = [i for i in each.inputs if i.op != "const"]
+        if each.op in SQUARES or (each.op in ("multiply", "dot") and unreshaped(each.inputs[0]) is unreshaped(each.inputs[1])):
+            continue
+        if each.op in ("power", "power_static", "integer_power") and _is_even(each.inputs[1]):
+            continue
+        if each.op in SUMS or (each.op in ("multiply", "divide") and len(numbers) == 1):
+            todo += numbers
+        else:
+            return False
+    return True
+
+
+def _is_even(exponent: Node) -> bool:
+    return isinstance(exponent, Const) and bool((exponent.value % 2 == 0).all() and (exponent.value > 0).all())
 
 
 def raising(order: Iterable[Node], values: Values, framework: str) -> Array:

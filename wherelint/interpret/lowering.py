@@ -222,7 +222,7 @@ class Lowering(Builder):
         numeric = (Node, int, float, bool, Method, Shape, list, tuple)
         if isinstance(a, numeric) and isinstance(b, numeric):
             of_a, of_b = read or ((), ())
-            static, kind = Static(index=len(of_a)), "cond" if of_a or of_b else None
+            static, kind = Static(index=len(of_a)), "cond" if read else None
             return self.node("cond", (condition, a, b, *of_a, *of_b), at, selection=kind, static=static)
         if a is None or b is None:
             return self.opaque(self.text(at), (self.identity(a), self.identity(b)))

@@ -51,6 +51,11 @@ INDEXING = (
 #: Functions that run one of several functions.
 BRANCHING = ("cond", "switch", "switch_case")
 
+#: Roots of sums of squares; squares, of which each is 0 only together with its derivative; and what adds such values.
+NORMS = frozenset({"norm", "euclidean_norm", "distance", "std", "std_unbiased"})
+SQUARES = frozenset({"square", "squared_difference", "var", "var_unbiased"})
+SUMS = frozenset({"identity", "lane", "gather", "stack", "add", "sum", "mean", "cumsum", "maximum", "clip", "relu"})
+
 #: Tests of a value that say outright that it may not be finite.
 FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 #: What shows some of the elements of its first operand, or all of them in another form.

@@ -42,6 +42,22 @@ def reaches_leaf(run: Run, start: Node, p: int) -> Node | None:
     return None
 
 
+def flat_root(run: Run, start: Node, p: int) -> Node | None:
+    """The root of squares that a non-finite cotangent from ``start`` meets, and that the arm that is taken hands a 0.
+
+    To mask the dropped arm is not enough there: the root itself makes a nan of any zero.
+    """
+    todo, seen = [start], {start}
+    while todo:
+        node = todo.pop()
+        if node in run.symbolic.flat and at(run.symbolic.flat[node], p).any():
+            return node
+        fresh = [i for i in node.inputs if i not in seen and run.is_broken("ieee", i, p)]
+        seen.update(fresh)
+        todo += fresh
+    return None
+
+
 def root_drops(run: Run, root: Node, start: Node, p: int, dependence: Dependence) -> bool:
     """Whether the root drops an operand that reads ``start``, or the operation drops one itself (``x ** 0``)."""
     reading = [i for i in root.inputs if i in run.ieee.cotangents and dependence.reads(i, start)]
@@ -54,10 +70,10 @@ def _drops(run: Run, select: Node, operand: Node, p: int) -> bool:
     for i, candidate in enumerate(select.inputs):
         if candidate is not operand:
             continue
-        if select.op == "where":
+        if select.op == "where" or (select.op == "cond" and i <= 2):
             taken = truth(values[0])
             return bool((~taken if i == 1 else taken).any()) if i else False
-        if select.op == "cond" and i > 2:
+        if select.op == "cond":
             taken = truth(values[0])
             return bool((~taken if i < 3 + select.static.index else taken).any())
         if select.op == "compress":

@@ -5,6 +5,7 @@ leaves of a base to telling values: zero, one, huge, tiny, the constants of the 
 Everything is deterministic: the same program is asked the same questions in every run.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, product
@@ -27,6 +28,8 @@ _MOST_CONSTANTS = 10
 _RANDOM_PERTURBATIONS = 96
 #: Ordinary numbers are no larger.
 EXTREME = 10.0
+#: What the logarithm of a probability, which is hardly above 0, is called.
+LOG_PROBABILITY = re.compile(r"log_?(?:ps?|pis?|probs?|probabilit(?:y|ies)|likelihoods?)(?![a-z])", re.IGNORECASE)
 #: Generic points at which every input is positive.
 _POSITIVE = 12
 _MOST_PAIRED = 4
@@ -72,7 +75,10 @@ class Pool:
             most = np.inf if leaf.most is None else leaf.most
             passed = () if leaf.usual is None else (leaf.usual + 1.0, leaf.usual - 1.0)
             return tuple(v for v in dict.fromkeys((*self._integers, *passed)) if least <= v <= most) or (least,)
-        return (*self._floats, float("nan"), float("inf"), float("-inf")) if leaf in self.missing else self._floats
+        floats = self._floats
+        if isinstance(leaf, Leaf) and LOG_PROBABILITY.search(leaf.name):
+            floats = tuple(v for v in floats if v <= EXTREME)
+        return (*floats, float("nan"), float("inf"), float("-inf")) if leaf in self.missing else floats
 
 
 def _data_leaves(test: Node) -> set[Node]:
@@ -255,7 +261,7 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
     for value in _SIMPLE[:6]:
         yield [(leaf, _ALL, value) for leaf in movable if leaf.kind != "int" or value in pool.values(leaf)]
     paired = movable[:_MOST_PAIRED]
-    telling = {n: _PAIRED if n.kind != "int" else [v for v in _PAIRED if v in pool.values(n)] for n in paired}
+    telling = {n: [v for v in _PAIRED if n.kind == "bool" or v in pool.values(n)] for n in paired}
     for a, b in combinations(paired, 2):
         for x, y in product(telling[a], telling[b]):
             yield [(a, _ALL, x), (b, _ALL, y)]

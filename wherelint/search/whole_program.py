@@ -7,7 +7,7 @@ import numpy as np
 from wherelint.frontend.options import Budget
 from wherelint.graph.differentiate import Backward, Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import LANES, Node, reading, topological
+from wherelint.graph.node import LANES, Node, inputs_in, reading, topological
 from wherelint.interpret.programs import Program
 from wherelint.ops import Array
 from wherelint.search.batch import Run, at, keep
@@ -31,13 +31,15 @@ class InProgram:
         self._whole: dict[Node, tuple[Node, list[Node], Tape]] = {}
         self._paths: dict[tuple[Node, Node], Tape] = {}
         self._reached: dict[tuple[Node, Node], bool] = {}
-        self._still: dict[tuple[Node, frozenset[Node]], tuple[list[Node], Values]] = {}
+        self._still: dict[tuple[Node, frozenset[Node], bool], tuple[list[Node], Values]] = {}
         #: All witnesses of a run are judged at once: their inputs, which is which, and what they give.
         self._run: Run | None = None
         self._inputs: Inputs = {}
         self._place: dict[int, int] = {}
-        self._computed: dict[Node, Values] = {}
-        self._passes: dict[tuple[Node, Node, Node | None, bool], Backward] = {}
+        self._computed: dict[tuple[Node, bool], Values] = {}
+        self._passes: dict[tuple[Node, bool, Node, Node | None, bool], Backward] = {}
+        #: What the flags of the program are that no witness moves.
+        self._flags = True
 
     def forget(self) -> None:
         """Keep nothing that takes much memory and can be computed again."""
@@ -55,7 +57,14 @@ class InProgram:
             self._place = {each: i for i, each in enumerate(np.flatnonzero(run.witness).tolist())}
             self._computed.clear()
             self._passes.clear()
-        p = self._place[p]
+        for self._flags in (True, False):
+            if self._is_bug(hazard, outlets, self._place[p]):
+                return True
+            if not any(n.kind == "bool" and n not in self._inputs for _, order, _ in outlets for n in inputs_in(order)):
+                break
+        return False
+
+    def _is_bug(self, hazard: Hazard, outlets: list[tuple[Node, list[Node], Tape]], p: int) -> bool:
         values = self._values(hazard.select)
         below_a_clip = hazard.select in topological([hazard.op])
         is_finite = all(np.isfinite(v).all() for v in hazard.inputs.values())
@@ -83,24 +92,24 @@ class InProgram:
 
     def _values(self, select: Node) -> Values:
         """What the program computes at the witnesses; inputs that a selection does not read are generic."""
-        if select not in self._computed:
-            key = select, frozenset(self._inputs)
+        if (select, self._flags) not in self._computed:
+            key = select, frozenset(self._inputs), self._flags
             if key not in self._still:
                 order = topological(output for output, _, _ in self._outlets_of(select))
                 moved = reading(order, self._inputs)
                 fixed = [n for n in order if n.op == "leaf" and n not in moved]
-                benign = {n: _generic(n, place) for place, n in enumerate(fixed)}
+                benign = {n: _generic(n, place, self._flags) for place, n in enumerate(fixed)}
                 still = evaluate((n for n in order if n not in moved), benign)
                 self._still[key] = [n for n in order if n in moved], still
             order, still = self._still[key]
-            self._computed[select] = evaluate(order, self._inputs, known=still)
-        return self._computed[select]
+            self._computed[select, self._flags] = evaluate(order, self._inputs, known=still)
+        return self._computed[select, self._flags]
 
     def _pass(self, hazard: Hazard, output: Node, tape: Tape, to: Node | None, symbolic: bool = True) -> Backward:
         """A reverse pass from an outlet to an operation, or to all inputs."""
-        key = hazard.select, output, to, symbolic
+        key = hazard.select, self._flags, output, to, symbolic
         if key not in self._passes:
-            values = self._computed[hazard.select]
+            values = self._computed[hazard.select, self._flags]
             self._passes[key] = backward(tape, values, output, self._arithmetic, symbolic=symbolic)
         return self._passes[key]
 
@@ -147,9 +156,9 @@ class InProgram:
         return self._whole[output]
 
 
-def _generic(leaf: Node, place: int) -> Array:
+def _generic(leaf: Node, place: int, flags: bool) -> Array:
     """Benign values for an input, no two alike: ``x - mean(x)`` and ``a - b`` are not 0 in every element."""
     if leaf.kind != "float":
-        return np.full((1, 1), True if leaf.kind == "bool" else np.float32(2 + place % 3))
+        return np.full((1, 1), flags if leaf.kind == "bool" else np.float32(2 + place % 3))
     steps = np.arange(LANES * place + 1, LANES * (place + 1) + 1)[None]
     return (0.5 + 0.618034 * steps % 1 / 2).astype(np.float32)

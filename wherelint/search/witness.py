@@ -14,7 +14,7 @@ from wherelint.graph.node import LANES, Leaf, Node, inputs_in, topological, unre
 from wherelint.graph.work import Work
 from wherelint.ops import Array
 from wherelint.ops.traits import SINGULAR
-from wherelint.search.attribution import Blamed, culprit_of, reaches_leaf, root_drops
+from wherelint.search.attribution import Blamed, culprit_of, flat_root, reaches_leaf, root_drops
 from wherelint.search.batch import Hazard, Run, any_lane, joined, keep, parts, row, rows, singular_operations, sound
 from wherelint.search.bisect import aimed
 from wherelint.search.budget import WorkBudget
@@ -160,7 +160,7 @@ class Search:
         return starts
 
     def _other_arms(self, starts: list[Inputs]) -> list[Inputs]:
-        """The first start with each flag of the control flow raised alone: every arm of a lazy choice is tried.
+        """The first start with each flag of the control flow raised alone, and with none: every arm is tried.
 
         Only flags that make a difference to the operations that are asked for, or to the condition.
         """
@@ -169,11 +169,11 @@ class Search:
         named = [n for n in self.leaves if n.arm and self._dependence.decides(n, deciding)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
         arms = [(n, value) for n, value in values if value is not None]
-        raised = [n for n in free if self._dependence.decides(n, deciding)] if len(free) > 1 else []
+        raised = [n for n in free if self._dependence.decides(n, deciding)]
         arms = [*arms, *((n, True) for n in raised)][:_MOST_FLAGS]
         if not starts or not arms:
             return []
-        batch = {n: np.repeat(v, len(arms), axis=0) for n, v in starts[0].items()}
+        batch = {n: np.repeat(v, len(arms) + 1, axis=0) for n, v in starts[0].items()}  # the last has none raised
         for i, (leaf, value) in enumerate(arms):
             if leaf.kind == "bool":
                 batch[leaf][:] = False
@@ -356,6 +356,8 @@ class Search:
         if clip is None or (onto and clip is node):
             return None
         culprit, data = culprit_of(run, node, p)
+        if culprit is not None and not data and not onto:
+            culprit = flat_root(run, node, p) or culprit
         return None if culprit is None else Blamed(culprit, clip if onto else self.root, data)
 
     def _hazard(self, run: Run, blamed: Blamed, p: int) -> Hazard | None:

@@ -131,14 +131,16 @@ class Guards:
     def _masked(self, place: SourceNode, guard: Domain, tests: Tests, known: _Operands) -> Iterator[Candidate]:
         """Guards that give the operation a number where it is singular, and those that have its value there as well."""
         safe = next(iter(self.alike(guard.operand, [float(guard.safe)])), None)
-        if safe is None or not (guard.exact or guard.outside or self._is_bounded):
-            return  # no integer is, or nothing drops the numbers that it changes
+        if safe is None:
+            return  # no integer is
         name, writer, kept = known.texts[0], self.writer, list[Candidate]()
         inner = Mask(tests.inner, guard.keeps)
         # What was a number there is another then, which underflow may show where no probe does.
         sure = (guard.exact or self._is_bounded) and not guard.reduces and not guard.finite
         edits = known.below("", *known.replaced(writer.masked(inner, name, safe)))
-        alone = Candidate(edits, messages.GUARD, sure, kind="guard", alone=True)
+        overflows = not guard.exact and not guard.outside  # what is clamped is huge still, and not infinite
+        message = messages.CLAMP if overflows else messages.GUARD
+        alone = Candidate(edits, message, sure, kind="guard", alone=not overflows)
         infinity = spelling.infinity(writer.namespace, writer.framework)
         for outside in guard.outside if "#" not in place.text else ():
             outer, line = self._named(place, guard, tests, known.spot)

@@ -1,7 +1,8 @@
 """What a program computes at the probes, and whether a rewritten one computes the same.
 
-At every probe each value that leaves the function is the same where it was no nan, and its gradient is the one that
-symbolic-zero arithmetic gave the old text, where that is finite. A gradient that IEEE arithmetic left finite stays so.
+At every probe each value that leaves the function is the same where it was no nan (and no overflow), and its gradient
+is the one that symbolic-zero arithmetic gave the old text, where that is finite. A gradient that IEEE arithmetic left
+finite stays so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,8 @@ _MOST_OUTPUTS = 6
 _TOLERANCE = 2e-5
 #: What rounding leaves of a sum of terms that cancel, relative to the largest: a few units in the last place.
 _ROUNDING = 1e-6
+#: What is larger is as good as infinite: a rewrite may exchange the two, but is in doubt then.
+_HUGE = 1e20
 
 
 class ComparisonScope(NamedTuple):
@@ -75,7 +78,7 @@ class Behavior:
     #: Whether the operation of the hazard makes what is not finite at some probe, and no selection drops that, although
     #: an outlet that reads it is finite.
     exposed: bool = False
-    #: Whether a rewrite makes a number of a nan, or may change a dtype.
+    #: Whether a rewrite makes a number of a nan or of an overflow, or may change a dtype.
     doubtful: bool = False
 
 
@@ -106,9 +109,10 @@ def observe_rewrite(before: Behavior, program: Program, framework: str) -> Behav
     doubtful, seen = False, False
     for old, allowed, outlet in zip(before.values, before.allowed, program.outputs, strict=True):
         nan, new = np.isnan(old), settled.values[outlet]
-        if not _agree(old, new, ~nan & allowed):
+        huge = (np.abs(old) > _HUGE) & (np.abs(new) > _HUGE) & ((old > 0) == (new > 0)) & (old != new)
+        if not _agree(old, new, ~nan & ~huge & allowed):
             return None
-        doubtful |= bool((nan & ~np.isnan(new) & allowed).any())
+        doubtful |= bool(((huge | nan & ~np.isnan(new)) & allowed).any())
         seen |= not nan.all()
     if not seen:
         return None
