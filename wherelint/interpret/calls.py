@@ -286,10 +286,13 @@ def _yields(definition: FunctionDef) -> bool:
 
 def _result(low: Lowering, frame: Frame, at: ast.AST) -> Value:
     """What a call returns: the values of its ``return`` statements, chosen lazily by the paths to them."""
-    if not frame.returns:
+    returns = frame.returns
+    if len(low.frames) == 1:  # whoever calls the function that is searched asks whether it gave None
+        returns = [(path, value) for path, value in returns if value is not None]
+    if not returns:
         return None
-    result = frame.returns[-1][1]
-    for path, value in reversed(frame.returns[:-1]):
+    result = returns[-1][1]
+    for path, value in reversed(returns[:-1]):
         condition: Node | bool = True
         for part in path:
             condition = part if condition is True else low.node("logical_and", (condition, part), at)

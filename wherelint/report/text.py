@@ -244,6 +244,9 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     fine = [mode for mode in confirmation.modes if mode not in bad]
     outcome = next(iter(bad.values()))
     parts = [f"{ran}, {join_and([_MODES[mode] for mode in bad])}"]
+    inputs = finding.witness.inputs if finding.witness is not None else ()
+    if calls := sorted({f"`{name.partition('(')[0]}(...)`" for name in inputs if name.endswith(")")}):
+        parts.append(f"{join_and(calls)} {'is' if len(calls) == 1 else 'are'} not run, and may be anything")
     if not _at_witness(finding.witness, confirmation.at):
         parts.append(witness_sentence(Witness(confirmation.at, outcome.value, outcome.gradient)))
     if fine:

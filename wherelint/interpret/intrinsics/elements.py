@@ -207,12 +207,42 @@ def _pad(low: Lowering, call: CallSite, value: Value, widths: Value, mode: Value
 def _segment_sum(low: Lowering, call: CallSite, data: Value, index: Value) -> Node:
     """Sums over the elements that share an index.
 
-    An index that no element has gets a zero that reads nothing, so that no cotangent flows back from there; which
-    indices these are is the same for everything that is scattered by one index.
+    An index that no element has gets a zero that reads nothing, so that no cotangent flows back from there.
     """
+    return low.node("cond", (_filled(low, index), data, 0.0), call.at)
+
+
+def _filled(low: Lowering, index: Value) -> Node:
+    """Which places some element is scattered to: the same for everything that is scattered by one index.
+
+    In the model every element has an index of its own, so that what is read by that index again is in the old order.
+    """
+    if isinstance(index, Node):
+        low.rotations[index] = 0
     filled = low.opaque("(some element has this index)", ("scattered", low.identity(index)), kind="bool")
     filled.array = True
-    return low.node("cond", (filled, data, 0.0), call.at)
+    return filled
+
+
+@handles("jax.ops.segment_{max,min}", "tensorflow.math.{segment,unsorted_segment}_{max,min,mean}",
+         operands="data segment_ids?")  # fmt: skip
+def _segment_extremum(low: Lowering, call: CallSite, data: Value, index: Value) -> Node:
+    """Extrema over the elements that share an index: in JAX infinite where there are none."""
+    nothing = {"jax.ops.segment_max": -math.inf, "jax.ops.segment_min": math.inf}.get(call.name, 0.0)
+    return low.node("cond", (_filled(low, index), data, nothing), call.at)
+
+
+@handles(methods="scatter_reduce scatter_reduce_ index_reduce index_reduce_",
+         operands="self! dim? index? src|source reduce include_self?")  # fmt: skip
+def _scatter_reduce(
+    low: Lowering, call: CallSite, receiver: Value, dim: Value, index: Value, data: Value, reduce: Value, own: Value
+) -> Value:
+    """Reductions over the elements that share an index, together with what is there already unless that is left out."""
+    both = {"sum": "add", "amax": "maximum", "amin": "minimum", "prod": "multiply"}.get(str(reduce))
+    if both is None and own is not False:
+        return MISSING
+    put = data if own is False or both is None else low.node(both, (receiver, data), call.at)
+    return low.node("cond", (_filled(low, index), put, receiver), call.at)
 
 
 @handles("tensorflow.scatter_nd", operands="indices? updates")
