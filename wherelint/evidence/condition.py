@@ -11,14 +11,14 @@ from functools import cached_property
 import numpy as np
 
 from wherelint.evidence.pieces import Evidence
-from wherelint.graph.differentiate import fails
+from wherelint.graph.differentiate import fails, is_root_of_squares
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, matrix, topological, unreshaped, whole
 from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS, VIEWS
+from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS, ROWS, VIEWS
 from wherelint.search.batch import Run, any_lane, at, row
 from wherelint.search.guard import Guard, is_diagonal
-from wherelint.search.probes import LOG_PROBABILITY, Inputs
+from wherelint.search.probes import LOG_PROBABILITY, Inputs, added_masks
 
 #: Steps from the base to a witness, and how many may lie between a guard's boundary and where the operation fails.
 _STEPS, _NEAR_BOUNDARY = 32, 2
@@ -39,8 +39,11 @@ _TESTS = ORDERINGS | {"isclose"}
 _PRODUCTS = frozenset({"multiply", "divide", "multiply_no_nan", "divide_no_nan"})
 _SUMS = frozenset({"add", "stack"})
 _CHOICES = frozenset({"where", "cond", "pick", "maximum", "minimum", "fmax", "fmin", "compress"})
-_LINEAR = frozenset({"negative", "multiply", "divide", "add", "sum", "mean", "where", "cond"})
+_LINEAR = frozenset({"negative", "multiply", "divide", "add", "sum", "mean", "cond"})
 _LOGARITHMS = frozenset({"log", "log_softmax", "log_sigmoid", "logsumexp"})
+#: What says which elements are data: masks, identifiers and lengths, and what is one if it is a whole number.
+_MASKS = frozenset("mask masks valid validity present observed exists padding tokens token ids lengths lens".split())
+_WHOLE_NUMBERS = frozenset("id length count counts species atom atoms z".split())
 #: What the logarithm of a ratio of probabilities is called.
 _LOG_RATIO = re.compile(r"log_?(?:ratio|rho|weight|importance_weight)s?\b|(?<![a-z])kl\b", re.IGNORECASE)
 
@@ -81,9 +84,14 @@ class Condition:
         is_direct = is_tested and Relation(run, p, self._tested).direct(culprit, self._dependence.below)
         if is_direct:
             yield Evidence.DIRECT
-        elif is_tested and not self.tests(culprit):
-            yield Evidence.INCIDENTAL
         settled = self.settled(culprit)
+        is_expected = not settled.isdisjoint({Evidence.MASKED_ROW, Evidence.ROOT_OF_SQUARES})
+        if is_tested and not is_direct and not self.tests(culprit):
+            if self.is_mask and self._pads(run, culprit, p):
+                is_expected = True
+                yield Evidence.PADDING
+            elif Evidence.MASKED_ROW not in settled:
+                yield Evidence.INCIDENTAL
         yield from settled
         if self._compares_nan(run, culprit, p):
             yield Evidence.OTHER_PURPOSE
@@ -97,7 +105,8 @@ class Condition:
         if missing_data:
             yield Evidence.MISSING_DATA if self._asks_for_data else Evidence.UNLIKELY_INPUT
         elif not is_out_of_order and not self._is_floor(run, culprit, p) and self._coincidence(run, culprit, p):
-            yield Evidence.UNLIKELY_INPUT
+            if not is_expected:
+                yield Evidence.UNLIKELY_INPUT
 
     def settled(self, culprit: Node) -> frozenset[Evidence]:
         """What speaks against every hazard of an operation, whatever the witness."""
@@ -111,6 +120,10 @@ class Condition:
                 found.add(Evidence.NO_GUARD)
             if is_log_ratio(culprit):
                 found.add(Evidence.LOG_RATIO)
+            if is_root_of_squares(culprit) and self.root.selection in CLIPS and self.root is not culprit:
+                found.add(Evidence.ROOT_OF_SQUARES)
+            if _may_be_masked(culprit):
+                found.add(Evidence.MASKED_ROW)
             self._settled[culprit] = frozenset(found)
         return self._settled[culprit]
 
@@ -123,6 +136,19 @@ class Condition:
     def _tests(self) -> list[frozenset[Node]]:
         """What the tests in the condition read."""
         return [self._dependence.inputs(n) for n in self._tested if n.op in ORDERINGS | FINITE_TESTS]
+
+    @cached_property
+    def is_mask(self) -> bool:
+        """Whether the condition reads nothing but masks, lengths and identifiers: it says which elements are data."""
+        found = leaves(*self.condition)
+        return bool(found) and all(n.kind == "bool" and n.array or n.mask or _says_what_is_data(n) for n in found)
+
+    def _pads(self, run: Run, culprit: Node, p: int) -> bool:
+        """Whether a witness only makes some elements 0 that the operation reads, as padding is."""
+        moved = [n for n in self._dependence.inputs(culprit) if n.kind == "float" and run.moved(n, p)]
+        return bool(moved) and not any(
+            (at(run.inputs[n], p)[at(run.inputs[n], p) != run.base(p)[n][0]] != 0).any() for n in moved
+        )
 
     def _compares_nan(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether the condition compares what the operation made of an operand that it was not written to guard.
@@ -447,6 +473,12 @@ class Relation:
         return "node", self._known.setdefault(key, len(self._known))
 
 
+def _says_what_is_data(leaf: Leaf) -> bool:
+    """Whether an input tells data from padding, by its name."""
+    words = set(re.split(r"[^a-z]+", leaf.name.lower()))
+    return not words.isdisjoint(_MASKS if leaf.kind == "float" else _MASKS | _WHOLE_NUMBERS)
+
+
 def is_log_ratio(node: Node) -> bool:
     """Whether an exponential is that of a difference of logarithms: a ratio of probabilities."""
     if OPERATIONS[node.op].code != "WL107" or not node.inputs:
@@ -462,6 +494,25 @@ def is_log_ratio(node: Node) -> bool:
         if isinstance(each, Leaf) and _LOG_RATIO.search(each.name):
             return True
         if each.op in VIEWS | CLIPS | _LINEAR:
+            layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
+    return False
+
+
+def _may_be_masked(node: Node) -> bool:
+    """Whether the operation is over rows to which the program itself gives -inf, by a mask that is not known."""
+    layer = list(node.inputs) if node.op in ROWS else []
+    if layer and added_masks(node):
+        return True
+    seen = set[Node]()
+    while layer:
+        each = layer.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        arms = map(unreshaped, each.inputs[1:]) if each.op == "where" and leaves(each.inputs[0]) else ()
+        if any(isinstance(arm, Const) and (arm.value == -np.inf).any() for arm in arms):
+            return True
+        if each.op in VIEWS | _LINEAR:
             layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
     return False
 

@@ -18,6 +18,8 @@ from wherelint.search.prune import Judge
 
 #: What speaks for a finding, and may be known by its text.
 _FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}
+#: What speaks for a finding and is known by its operation.
+_OF_OPERATIONS = frozenset({Evidence.LOG_RATIO, Evidence.MASKED_ROW, Evidence.ROOT_OF_SQUARES})
 _ROUNDING = 1e-9
 
 
@@ -70,7 +72,7 @@ class EvidenceJudge(Judge):
         """The greatest score of a hazard of an operation; of one of missing data where that is None."""
         if (culprit, level) not in self._most:
             if culprit is None:
-                found = self._outlook.most(level)
+                found = self._outlook.most(level, _OF_OPERATIONS)
             else:
                 sure = {*self._condition.settled(culprit), *reads_no_gradient(culprit, self._dependence.requires_grad)}
                 found = self._outlook.most(level | sure, set(self._absent(culprit)))
@@ -98,6 +100,9 @@ class EvidenceJudge(Judge):
         """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""
         condition, inputs = self._guard.condition, self._dependence.inputs
         yield Evidence.MISSING_DATA
+        yield from _OF_OPERATIONS - self._condition.settled(culprit)
+        if not self._condition.is_mask:
+            yield Evidence.PADDING
         if not self._rounds:
             yield Evidence.EPSILON_LOST
         if not condition:

@@ -134,7 +134,9 @@ def _adds_squares(node: Node) -> bool:
     while todo:
         each = todo.pop()
         numbers = [i for i in each.inputs if i.op != "const"]
-        if each.op in SQUARES or (each.op in ("multiply", "dot") and unreshaped(each.inputs[0]) is unreshaped(each.inputs[1])):
+        if each.op in SQUARES or (
+            each.op in ("multiply", "dot") and unreshaped(each.inputs[0]) is unreshaped(each.inputs[1])
+        ):
             continue
         if each.op in ("power", "power_static", "integer_power") and _is_even(each.inputs[1]):
             continue

@@ -1,6 +1,7 @@
 """Calls: of the project's functions (inlined), of objects, of the catalogue, and of what cannot be followed."""
 
 import ast
+import re
 from typing import TypeGuard
 
 import numpy as np
@@ -163,6 +164,8 @@ def _instance(low: Lowering, function: Instance, call: CallSite) -> Value:
 def unknown(low: Lowering, function: Value, call: CallSite) -> Node:
     """A call that cannot be followed: its result may be anything, and what it was given leaves our sight."""
     name = function.name if isinstance(function, (Dotted, Function)) else low.text(getattr(call.at, "func", call.at))
+    if _DTYPE.search(name) and len(call.args) == 1 and isinstance(call.args[0], (int, float, Node)):
+        return low.node("identity", (call.args[0],), call.at)  # ``dtype(1.0)``, whatever NumPy type that is
     inputs = list(nodes_in(*call.values))
     differentiable = low.reads_gradient(inputs)
     if not isinstance(function, Dotted):
@@ -177,6 +180,8 @@ def unknown(low: Lowering, function: Value, call: CallSite) -> Node:
     return made
 
 
+#: A type of NumPy, by what it is called: ``dtype``, ``as_numpy_dtype(x.dtype)``.
+_DTYPE = re.compile(r"dtype(?:\([^()]*\))?$")
 #: What writes values down (``log`` where it is told what to call them), or keeps one that no gradient comes back to.
 _RECORDS = frozenset(
     """add_histogram add_scalar add_scalars add_summary debug error info log_dict log_metrics log_scalar print scalar

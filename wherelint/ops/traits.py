@@ -56,6 +56,9 @@ NORMS = frozenset({"norm", "euclidean_norm", "distance", "std", "std_unbiased"})
 SQUARES = frozenset({"square", "squared_difference", "var", "var_unbiased"})
 SUMS = frozenset({"identity", "lane", "gather", "stack", "add", "sum", "mean", "cumsum", "maximum", "clip", "relu"})
 
+#: Operations over rows that fail where every element is -inf.
+ROWS = frozenset({"softmax", "log_softmax", "logsumexp"})
+
 #: Tests of a value that say outright that it may not be finite.
 FINITE_TESTS = frozenset({"isnan", "isfinite", "isinf", "isneginf", "isposinf"})
 #: What shows some of the elements of its first operand, or all of them in another form.

@@ -2,10 +2,12 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from wherelint.graph.evaluate import truth
 from wherelint.graph.node import Node
 from wherelint.ops import OPERATIONS
-from wherelint.ops.traits import CLIPS, SINGULAR
+from wherelint.ops.traits import CLIPS, ROWS, SINGULAR
 from wherelint.search.batch import Run, at
 from wherelint.search.dependence import Dependence
 
@@ -95,7 +97,7 @@ def culprit_of(run: Run, node: Node, p: int) -> tuple[Node | None, bool]:
     singular = node if node.op in SINGULAR else None
     while True:
         broken = [i for i in current.inputs if i.kind == "float" and run.is_broken("values", i, p)]
-        if not broken:
+        if not broken or (current.op in ROWS and not at(np.isnan(run.values[broken[0]]), p).any()):
             return (current if current.op in SINGULAR else singular), False
         current = broken[0]
         if current.op == "leaf":

@@ -17,7 +17,7 @@ from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, inputs_in, leaves, topological, whole
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.lanes import every
-from wherelint.ops.traits import FINITE_TESTS
+from wherelint.ops.traits import FINITE_TESTS, ROWS, VIEWS
 
 Inputs = dict[Node, Array]
 
@@ -30,6 +30,8 @@ _RANDOM_PERTURBATIONS = 96
 EXTREME = 10.0
 #: What the logarithm of a probability, which is hardly above 0, is called.
 LOG_PROBABILITY = re.compile(r"log_?(?:ps?|pis?|probs?|probabilit(?:y|ies)|likelihoods?)(?![a-z])", re.IGNORECASE)
+#: What a mask is called that is added to scores.
+_MASK = re.compile(r"mask|(?<![a-z])bias", re.IGNORECASE)
 #: Generic points at which every input is positive.
 _POSITIVE = 12
 _MOST_PAIRED = 4
@@ -45,6 +47,8 @@ class Pool:
         constants: dict[float, None] = {}
         #: Inputs that may be nan or infinite data.
         self.missing: set[Node] = set()
+        #: Inputs that are added to scores, and are -inf where these are masked.
+        self.masks: set[Node] = set()
         for node in order:
             if isinstance(node, Const) and node.kind != "bool":
                 for value in node.value.reshape(-1)[:LANES].tolist():
@@ -52,6 +56,8 @@ class Pool:
                         constants[float(value)] = None
             elif node.op in FINITE_TESTS:
                 self.missing.update(_data_leaves(node))
+            elif node.op in ROWS:
+                self.masks.update(added_masks(node))
         values = dict.fromkeys(_SIMPLE)
         for c in list(constants)[:_MOST_CONSTANTS]:
             near = np.float32(c)
@@ -78,7 +84,24 @@ class Pool:
         floats = self._floats
         if isinstance(leaf, Leaf) and LOG_PROBABILITY.search(leaf.name):
             floats = tuple(v for v in floats if v <= EXTREME)
+        if leaf in self.masks:
+            floats = (*floats, float("-inf"))
         return (*floats, float("nan"), float("inf"), float("-inf")) if leaf in self.missing else floats
+
+
+def added_masks(node: Node) -> set[Leaf]:
+    """The inputs that are added to what a softmax is over, and are masks by name: 0 or -inf."""
+    todo, found, seen = list(node.inputs[:1]), set[Leaf](), set[Node]()
+    while todo:
+        each = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if isinstance(each, Leaf) and each.kind == "float" and _MASK.search(each.name):
+            found.add(each)
+        elif each.op in VIEWS or each.op == "add":
+            todo += each.inputs
+    return found
 
 
 def _data_leaves(test: Node) -> set[Node]:
@@ -258,6 +281,9 @@ def _common_moves(base: Inputs, movable: Sequence[Node], pool: Pool) -> Iterator
     entries: list[Node] = [leaf for leaf in movable if isinstance(leaf, Leaf) and leaf.entry]
     for one in entries:  # as in a turn by a right angle
         yield from ([(n, _ALL, size if n is one else 0.0) for n in entries] for size in (1.0, -1.0))
+    if not pool.masks.isdisjoint(movable):  # everything is masked, and dropped
+        switches = [n for n in movable if isinstance(n, Leaf) and (n.kind == "bool" or n.mask) and n not in pool.masks]
+        yield [*((n, _ALL, -np.inf) for n in movable if n in pool.masks), *((n, _ALL, 0.0) for n in switches)]
     for value in _SIMPLE[:6]:
         yield [(leaf, _ALL, value) for leaf in movable if leaf.kind != "int" or value in pool.values(leaf)]
     paired = movable[:_MOST_PAIRED]
