@@ -90,6 +90,8 @@ class Condition:
             if self.is_mask and self._pads(run, culprit, p):
                 is_expected = True
                 yield Evidence.PADDING
+            elif self.tests_factor(culprit):
+                yield Evidence.FACTOR
             elif Evidence.MASKED_ROW not in settled:
                 yield Evidence.INCIDENTAL
         yield from settled
@@ -104,9 +106,10 @@ class Condition:
             yield Evidence.DEGENERATE_ARRAY
         if missing_data:
             yield Evidence.MISSING_DATA if self._asks_for_data else Evidence.UNLIKELY_INPUT
-        elif not is_out_of_order and not self._is_floor(run, culprit, p) and self._coincidence(run, culprit, p):
-            if not is_expected:
-                yield Evidence.UNLIKELY_INPUT
+        elif is_out_of_order or is_expected or self._is_floor(run, culprit, p):
+            return
+        elif self._coincidence(run, culprit, p):
+            yield Evidence.UNLIKELY_INPUT
 
     def settled(self, culprit: Node) -> frozenset[Evidence]:
         """What speaks against every hazard of an operation, whatever the witness."""
@@ -141,7 +144,7 @@ class Condition:
     def is_mask(self) -> bool:
         """Whether the condition reads nothing but masks, lengths and identifiers: it says which elements are data."""
         found = leaves(*self.condition)
-        return bool(found) and all(n.kind == "bool" and n.array or n.mask or _says_what_is_data(n) for n in found)
+        return bool(found) and all((n.kind == "bool" and n.array) or n.mask or _says_what_is_data(n) for n in found)
 
     def _pads(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a witness only makes some elements 0 that the operation reads, as padding is."""
@@ -149,6 +152,15 @@ class Condition:
         return bool(moved) and not any(
             (at(run.inputs[n], p)[at(run.inputs[n], p) != run.base(p)[n][0]] != 0).any() for n in moved
         )
+
+    def tests_factor(self, culprit: Node) -> bool:
+        """Whether the condition tests a factor of what the operation gives: ``where(n == 0, 0, n * log(rate))``."""
+        if OPERATIONS[culprit.op].code != "WL102":
+            return False
+        reads, inputs = self._dependence.reads, self._dependence.inputs
+        products = [n for n in self._guard.order if n.op == "multiply" and reads(self.root, n)]
+        factors = [n.inputs[1 - i] for n in products for i in (0, 1) if reads(n.inputs[i], culprit)]
+        return any(tested and tested <= inputs(factor) for factor in factors for tested in self._tests)
 
     def _compares_nan(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether the condition compares what the operation made of an operand that it was not written to guard.
@@ -408,6 +420,8 @@ class Relation:
         self._tested.add(self._pair(a, b))
 
     def _down(self, node: Node, depth: int) -> None:
+        while node.op in VIEWS:  # it has the key of what it looks at
+            node = node.inputs[0]
         key = self._key(node)
         if key in self._tested or depth > _FAR:
             return

@@ -103,6 +103,8 @@ class EvidenceJudge(Judge):
         yield from _OF_OPERATIONS - self._condition.settled(culprit)
         if not self._condition.is_mask:
             yield Evidence.PADDING
+        if not self._condition.tests_factor(culprit):
+            yield Evidence.FACTOR
         if not self._rounds:
             yield Evidence.EPSILON_LOST
         if not condition:

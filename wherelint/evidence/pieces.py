@@ -27,6 +27,7 @@ class Evidence(Enum):
     LOG_RATIO = "log ratio", 1.2, "the exponent is a difference of log-probabilities, which may be hundreds"
     MASKED_ROW = "masked row", 1.5, "the program fills what it masks with -inf, and a row may be masked as a whole"
     PADDING = "padding", 1.9, "the mask says which elements are data, and what pads these is 0"
+    FACTOR = "factor", 1.5, "the condition tests what the result is multiplied with"
     ROOT_OF_SQUARES = "root of squares", 0.8, "the root is that of a sum of squares, which is 0 where points coincide"
     NO_GUARD = "no guard", -1.2, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
     OTHER_PURPOSE = "another purpose", -2.2, "the condition cannot be meant for the singular point", (3, 4, 9)

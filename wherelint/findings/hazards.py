@@ -154,7 +154,8 @@ class FileHazards:
                 return detection  # what a caller does with complex numbers is not known
             search = Search(context, arithmetic(detection.framework), effort)
             same = [n for n in search.order if n.op == hazard.op.op and expression_id(n) == expression_id(hazard.op)]
-            if search.meets(same, fixed=[n for n in search.leaves if is_setting(n)]):
+            wide = Evidence.UNRELATED_INPUT in hazard.evidence
+            if search.meets(same, fixed=[n for n in search.leaves if is_setting(n)], wide=wide):
                 return detection
             if effort.spent:  # what the other callers pass is not known
                 return replace(detection, hazard=hazard.with_evidence(Evidence.DOUBTFUL))

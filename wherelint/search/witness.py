@@ -205,13 +205,14 @@ class Search:
         """Whether the hazard's witness is one under this search's framework too."""
         return bool(self.run(hazard.inputs).witness.any())
 
-    def meets(self, nodes: Sequence[Node], fixed: Collection[Node] = ()) -> bool:
+    def meets(self, nodes: Sequence[Node], fixed: Collection[Node] = (), *, wide: bool = False) -> bool:
         """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite.
 
-        Not ``fixed`` inputs, which nobody moves.
+        Not ``fixed`` inputs, which nobody moves; ``wide``: all others.
         """
         starts = self._depart(self._allows)
-        movable = [n for n in self.guard.movable() if n not in fixed][:MOST_MOVABLE]
+        inputs = [n for n in self.leaves if not n.fixed] if wide else self.guard.movable()
+        movable = [n for n in inputs if n not in fixed][:MOST_MOVABLE]
         for i, start in enumerate(starts):
             batch = perturbations(start, movable, self.pool, thorough=i == 0, joint=2)
             values = evaluate(self.order, batch)
