@@ -44,6 +44,8 @@ def _canonical(name: str, aliases: tuple[tuple[str, str], ...]) -> str:
         # A package's own `numpy` is an array namespace in the image of NumPy's: read it as JAX's.
         head, _, tail = (name + ".").partition(".numpy.")
         name = f"jax.numpy.{tail}".rstrip(".") if head and head != "numpy" else name
+    elif ".jnp." in name + ".":  # ``from project.backend import jnp``, which no file of the project binds
+        name = f"jax.numpy.{(name + '.').partition('.jnp.')[2]}".rstrip(".")
     parent, _, last = name.rpartition(".")
     if parent in _REEXPORTS and last in _REEXPORTS[parent][1]:
         return f"{_REEXPORTS[parent][0]}.{last}"

@@ -20,7 +20,7 @@ from wherelint.ops import words
 from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, SELECTS, SINGULAR, TO_BOOL
 
 #: One of these strings stands in every file that can hold a finding.
-MARKERS = (*(m for f in FRAMEWORKS.values() for m in (*f.packages, *f.markers)), "array_namespace", ".numpy")
+MARKERS = (*(m for f in FRAMEWORKS.values() for m in (*f.packages, *f.markers)), "array_namespace", ".numpy", "jnp.")
 #: Opt-in rules that ask about every function, not just about those with a selection.
 CUTS = frozenset({"WL401", "WL402"})
 #: What a statement says that selects, is singular, makes booleans, or multiplies.
