@@ -32,11 +32,12 @@ _TRUE = "a true singularity: the gradient is bad under symbolic zeros too"
 _LOW = "low confidence: something has to move that the condition does not read"
 _HELPER = "its marked row is in the helper that it calls"
 EXEMPT = {
-    **dict.fromkeys(("no_selection", "cubic_root", "cutoff_masked", "used_bare_as_well", "early_and_late"), _TRUE),
+    **dict.fromkeys(("no_selection", "cubic_root", "cutoff_masked", "used_bare_as_well", "early_and_late",
+                     "linear_in_the_norm"), _TRUE),
     **dict.fromkeys(("masked_with_another_variable", "tempered", "interpolation", "first_element_set"), _LOW),
     **dict.fromkeys(
         ("calls_a_helper", "helper_with_another_floor", "positional_and_keyword", "bound_arguments", "mapped",
-         "keyword_splat", "several_results", "careless", "product_with_the_result_of_a_helper"), _HELPER),
+         "keyword_splat", "several_results", "careless", "product_with_the_result_of_a_helper", "triplet"), _HELPER),
     "integers": "the count is an integer, here it is tried as an array",
     "asserted": "XLA leaves assertions out",
 }  # fmt: skip

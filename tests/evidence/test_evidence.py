@@ -41,7 +41,16 @@ RELATIONS = {
         def count(x, n: int): return jnp.where(n > 0, x / n, 0.0)
     """,
     "incidental": """
-        def other(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)
+        def other(x, y): return jnp.where(y > 0, 1 / x, 0.0)
+        def far_from_padding(x, mask): return jnp.where(mask > 0, 1 / (x - 3.0), 0.0)
+    """,
+    "padding": """
+        def masked(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)
+        def pairs(x, valid): return jnp.where(valid, jnp.sqrt(jnp.sum(x * x, -1)), 0.0)
+        def tokens(x, length, tokens): return jnp.where(tokens > 0, x / length, 0.0)
+    """,
+    "factor": """
+        def entropy(p, q): return jnp.where(p > 0, p * jnp.log(q), 0.0)
     """,
     None: """
         def angle(x, y): return jnp.where(y > 0, jnp.sqrt(y * y - y * x), 0.0)
@@ -118,7 +127,7 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
     """The same operation: guarded by what it divides by, and by something else."""
     direct, other = analysed("""
         def f(x): return jnp.where(x != 0, 1 / x, 0.0)
-        def g(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)
+        def g(x, y): return jnp.where(y > 0, 1 / x, 0.0)
     """).findings
     assert direct.score > 0.5 > other.score
     assert (direct.confidence, other.confidence) == ("high", "low")
@@ -474,7 +483,7 @@ def test_the_score_adds_up() -> None:
 def test_the_page_lists_every_piece_of_evidence() -> None:
     rows = re.findall(r"^\| \*(.+)\* \| (\S+) \| (.+) \|$", docs.page("confidence"), re.MULTILINE)
     assert rows == [(each.label, f"{each.weight:+g}", each.sentence) for each in Evidence]
-    assert len({each.label for each in Evidence}) == len(Evidence) <= 25
+    assert len({each.label for each in Evidence}) == len(Evidence) <= 30
 
 
 COMMENT = "# wherelint: not-differentiated"

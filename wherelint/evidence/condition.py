@@ -85,7 +85,7 @@ class Condition:
         if is_direct:
             yield Evidence.DIRECT
         settled = self.settled(culprit)
-        is_expected = not settled.isdisjoint({Evidence.MASKED_ROW, Evidence.ROOT_OF_SQUARES})
+        is_expected = not settled.isdisjoint({Evidence.MASKED_ROW, Evidence.DISTANCE})
         if is_tested and not is_direct and not self.tests(culprit):
             if self.is_mask and self._pads(run, culprit, p):
                 is_expected = True
@@ -123,8 +123,8 @@ class Condition:
                 found.add(Evidence.NO_GUARD)
             if is_log_ratio(culprit):
                 found.add(Evidence.LOG_RATIO)
-            if is_root_of_squares(culprit) and self.root.selection in CLIPS and self.root is not culprit:
-                found.add(Evidence.ROOT_OF_SQUARES)
+            if self._is_hinge and self.root is not culprit and is_root_of_squares(culprit):
+                found.add(Evidence.DISTANCE)
             if _may_be_masked(culprit):
                 found.add(Evidence.MASKED_ROW)
             self._settled[culprit] = frozenset(found)
@@ -152,6 +152,14 @@ class Condition:
         return bool(moved) and not any(
             (at(run.inputs[n], p)[at(run.inputs[n], p) != run.base(p)[n][0]] != 0).any() for n in moved
         )
+
+    @cached_property
+    def _is_hinge(self) -> bool:
+        """Whether the selection drops what is below zero: ``relu(d - margin)``, ``maximum(d - margin, 0)``."""
+        if self.root.selection not in CLIPS:
+            return False
+        rest = [i for i in self.root.inputs[1:] if not (isinstance(i, Const) and (i.value == 0).all())]
+        return len(self.root.inputs) <= 2 and not rest
 
     def tests_factor(self, culprit: Node) -> bool:
         """Whether the condition tests a factor of what the operation gives: ``where(n == 0, 0, n * log(rate))``."""

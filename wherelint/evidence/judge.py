@@ -19,7 +19,12 @@ from wherelint.search.prune import Judge
 #: What speaks for a finding, and may be known by its text.
 _FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}
 #: What speaks for a finding and is known by its operation.
-_OF_OPERATIONS = frozenset({Evidence.LOG_RATIO, Evidence.MASKED_ROW, Evidence.ROOT_OF_SQUARES})
+_OF_OPERATIONS = frozenset({Evidence.LOG_RATIO, Evidence.MASKED_ROW, Evidence.DISTANCE})
+#: Pieces of which a finding has one at most.
+_EXCLUSIVE = (
+    frozenset({Evidence.DIRECT, Evidence.PADDING, Evidence.FACTOR}),
+    _OF_OPERATIONS | {Evidence.MISSING_DATA},
+)
 _ROUNDING = 1e-9
 
 
@@ -39,7 +44,10 @@ class Outlook:
 
     def most(self, evidence: Iterable[Evidence], absent: Collection[Evidence] = ()) -> float:
         """The greatest score of a finding with some evidence, if other evidence for it is absent."""
-        return worth({*self.known, *evidence, *_FOR.difference(self.absent, absent)})
+        possible = _FOR.difference(self.absent, absent)
+        for group in _EXCLUSIVE:
+            possible -= frozenset(sorted(group & possible, key=lambda each: each.weight)[:-1])
+        return worth({*self.known, *evidence, *possible})
 
     def may_reach(self, evidence: Iterable[Evidence]) -> bool:
         """Whether a hazard that was found may score what is asked for: an epsilon may turn out to be lost."""

@@ -28,7 +28,7 @@ class Evidence(Enum):
     MASKED_ROW = "masked row", 1.5, "the program fills what it masks with -inf, and a row may be masked as a whole"
     PADDING = "padding", 1.9, "the mask says which elements are data, and what pads these is 0"
     FACTOR = "factor", 1.5, "the condition tests what the result is multiplied with"
-    ROOT_OF_SQUARES = "root of squares", 0.8, "the root is that of a sum of squares, which is 0 where points coincide"
+    DISTANCE = "distance", 0.8, "a hinge drops a distance, which is 0 where points coincide"
     NO_GUARD = "no guard", -1.2, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
     OTHER_PURPOSE = "another purpose", -2.2, "the condition cannot be meant for the singular point", (3, 4, 9)
     # Can the input occur?
@@ -43,7 +43,7 @@ class Evidence(Enum):
     NOT_LEARNED = "not learned", -1.6, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
     UNTRAINED_CODE = "untrained code", -1.8, "the code computes metrics, data, samples, pictures or steps", (5, 18, 20)
     SELDOM_TRAINED = "seldom trained code", -0.9, "the code initializes, updates, demonstrates or makes data", (1, 7, 2)
-    TEST = "in a test", -5.0, "the code is a test"
+    TEST = "in a test", -6.0, "the code is a test"
     SHIELDED = "shielded by callers", -2.3, "no caller lets a gradient back, or passes such a value", (3, 6, 17)
     # What the user says, and what was measured.
     DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that the gradient matters"

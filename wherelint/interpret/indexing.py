@@ -108,9 +108,16 @@ def gathered(low: Lowering, tensor: Node, indices: Sequence[Value], at: ast.AST)
     mask = _mask_of(indices)
     if mask is not None:
         return low.node("compress", (mask, tensor), at, selection="index")
-    rotation = low.rotations.setdefault(index, 1 + len(low.rotations) % (LANES - 1))
+    rotation = low.rotations.setdefault(as_numbers(index), 1 + len(low.rotations) % (LANES - 1))
     rolled = tuple((i + rotation) % LANES for i in range(LANES))
     return low.node("gather", (tensor,), at, static=Static(lanes=rolled, searched=_searched(index)))
+
+
+def as_numbers(index: Node) -> Node:
+    """An index before it was converted: ``index.long()`` reads what ``index`` reads."""
+    while index.op in ("identity", "stop"):
+        index = index.inputs[0]
+    return index
 
 
 def indices(low: Lowering, mask: Value, at: ast.AST) -> Node:

@@ -223,6 +223,22 @@ def _callback(low: Lowering, call: CallSite) -> Value:
     return low.called(call, call.name, (call.name, low.identity(call.at)), differentiable=False)
 
 
+@handles("torch.nn.Linear", "flax.nnx.Linear", "flax.linen.Dense", "equinox.nn.Linear")
+def _affine(low: Lowering, call: CallSite) -> Value:
+    """An affine map with weights of its own."""
+    weights = [
+        low.opaque(f"{low.text(call.at)}.{part}", ("weights", low.identity(call.at), part))
+        for part in ("weight", "bias")
+    ]
+
+    def function(low: Lowering, applied: CallSite) -> Value:
+        if len(applied.args) != 1 or not isinstance(applied.args[0], (Node, Method)):
+            return unknown(low, Dotted(call.name), applied)
+        return low.node("linear", (applied.args[0], *weights), applied.at, framework=call.framework)
+
+    return Handler(function)
+
+
 @handles(*(f"torch.nn.{layer}" for layer in LAYERS))
 def _layer(low: Lowering, call: CallSite) -> Value:
     """An object that calls a function: a loss with its reduction, an activation with its settings."""

@@ -218,6 +218,7 @@ def _filled(low: Lowering, index: Value) -> Node:
     In the model every element has an index of its own, so that what is read by that index again is in the old order.
     """
     if isinstance(index, Node):
+        index = indexing.as_numbers(index)
         low.rotations[index] = 0
     filled = low.opaque("(some element has this index)", ("scattered", low.identity(index)), kind="bool")
     filled.array = True
