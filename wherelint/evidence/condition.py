@@ -112,21 +112,20 @@ class Condition:
             yield Evidence.UNLIKELY_INPUT
 
     def settled(self, culprit: Node) -> frozenset[Evidence]:
-        """What speaks against every hazard of an operation, whatever the witness."""
+        """What speaks for and against every hazard of an operation, whatever the witness."""
         if culprit not in self._settled:
             is_mask_of_places = self.root.selection == "assignment" and _is_place(self.condition[0])
             is_random = self._random and not self.tests(culprit)
-            found = set[Evidence]()
-            if is_mask_of_places or is_random or self._remote(culprit):
-                found.add(Evidence.OTHER_PURPOSE)
-            if self.root.selection in _NO_WHERE and self._decided_by_data:
-                found.add(Evidence.NO_GUARD)
-            if is_log_ratio(culprit):
-                found.add(Evidence.LOG_RATIO)
-            if self._is_hinge and self.root is not culprit and is_root_of_squares(culprit):
-                found.add(Evidence.DISTANCE)
-            if _may_be_masked(culprit):
-                found.add(Evidence.MASKED_ROW)
+            is_distance = self._is_hinge and self.root is not culprit and is_root_of_squares(culprit)
+            is_remote = self._remote(culprit) and not is_distance
+            pieces = {
+                Evidence.OTHER_PURPOSE: is_mask_of_places or is_random or is_remote,
+                Evidence.NO_GUARD: self.root.selection in _NO_WHERE and self._decided_by_data,
+                Evidence.LOG_RATIO: is_log_ratio(culprit),
+                Evidence.DISTANCE: is_distance,
+                Evidence.MASKED_ROW: _may_be_masked(culprit),
+            }
+            found = [piece for piece, holds in pieces.items() if holds]
             self._settled[culprit] = frozenset(found)
         return self._settled[culprit]
 
@@ -137,8 +136,9 @@ class Condition:
 
     @cached_property
     def _tests(self) -> list[frozenset[Node]]:
-        """What the tests in the condition read."""
-        return [self._dependence.inputs(n) for n in self._tested if n.op in ORDERINGS | FINITE_TESTS]
+        """What the tests in the condition read; what was set for the whole run is no part of that."""
+        every = [self._dependence.inputs(n) for n in self._tested if n.op in ORDERINGS | FINITE_TESTS]
+        return [frozenset(n for n in read if not _is_set(n)) or read for read in every]
 
     @cached_property
     def is_mask(self) -> bool:
@@ -493,6 +493,11 @@ class Relation:
             return self._pair(*node.inputs)
         key = node.op, *(self._keys[i] for i in node.inputs)
         return "node", self._known.setdefault(key, len(self._known))
+
+
+def _is_set(node: Node) -> bool:
+    """Whether an input is a setting or a flag of the program."""
+    return isinstance(node, Leaf) and (node.setting or (node.kind == "bool" and not node.array))
 
 
 def _says_what_is_data(leaf: Leaf) -> bool:
