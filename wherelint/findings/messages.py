@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from wherelint import rules
 from wherelint.evidence.pieces import Evidence
 from wherelint.finding import Elsewhere, Finding, Selection, Witness
 from wherelint.findings.hazards import Detection
+from wherelint.graph.differentiate import is_root_of_squares
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
 from wherelint.interpret.values import Origin
@@ -30,7 +32,7 @@ def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> 
     if detection.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)
     shown, elsewhere = _places(hazard, filename)
-    return build(
+    made = build(
         code, shown[0], hazard.op.op, shown[1], detection.framework, kind=hazard.select.selection or "",
         filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
         evidence=tuple(sorted(each.label for each in hazard.evidence)),
@@ -38,6 +40,16 @@ def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> 
             _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
         ),
     )  # fmt: skip
+    if not _is_read_by_both_arms(hazard):
+        return made
+    phrase = SELECTIONS[made.select.kind].phrase
+    return replace(made, message=made.message.replace(phrase, f"and both arms of the `{made.select.kind}` read it"))
+
+
+def _is_read_by_both_arms(hazard: Hazard) -> bool:
+    """Whether a root of squares is read by either arm of a choice, so that it is not the choice that drops it."""
+    arms = hazard.select.inputs[1:3] if hazard.select.op in ("where", "cond") else ()
+    return bool(arms) and is_root_of_squares(hazard.op) and all(hazard.op in topological([arm]) for arm in arms)
 
 
 def _places(hazard: Hazard, filename: str) -> tuple[list[Origin], tuple[Elsewhere, ...]]:
