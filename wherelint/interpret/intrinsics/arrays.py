@@ -226,14 +226,13 @@ def _callback(low: Lowering, call: CallSite) -> Value:
 @handles("torch.nn.Linear", "flax.nnx.Linear", "flax.linen.Dense", "equinox.nn.Linear")
 def _affine(low: Lowering, call: CallSite) -> Value:
     """An affine map with weights of its own."""
-    weights = [
-        low.opaque(f"{low.text(call.at)}.{part}", ("weights", low.identity(call.at), part))
-        for part in ("weight", "bias")
-    ]
+    key = low.identity(call.at)
 
     def function(low: Lowering, applied: CallSite) -> Value:
         if len(applied.args) != 1 or not isinstance(applied.args[0], (Node, Method)):
             return unknown(low, Dotted(call.name), applied)
+        name = low.text(getattr(applied.at, "func", applied.at))
+        weights = (low.opaque(f"{name}.{part}", (key, part)) for part in ("weight", "bias"))
         return low.node("linear", (applied.args[0], *weights), applied.at, framework=call.framework)
 
     return Handler(function)
