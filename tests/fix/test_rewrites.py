@@ -585,17 +585,18 @@ REWRITES = {
     "one mask that reaches the operation further on": ("""
         def f(quaternion):
             q1, q2, q3 = quaternion[..., 1], quaternion[..., 2], quaternion[..., 3]
-            sin_squared_theta = q1 * q1 + q2 * q2 + q3 * q3
-            sin_theta: torch.Tensor = torch.sqrt(sin_squared_theta)
+            squared = q1 * q1 + q2 * q2 + q3 * q3
+            sin_theta: torch.Tensor = torch.sqrt(squared)
             cos_theta = quaternion[..., 0]
             theta = torch.where(cos_theta < 0, torch.atan2(-sin_theta, -cos_theta), torch.atan2(sin_theta, cos_theta))
             k_pos: torch.Tensor = theta / sin_theta
-            return q1 * torch.where(sin_squared_theta > 0.0, k_pos, 2.0)
+            return q1 * torch.where(squared > 0.0, k_pos, 2.0)
     """, """
-        -    sin_theta: torch.Tensor = torch.sqrt(sin_squared_theta)
-        +    sin_theta: torch.Tensor = torch.sqrt(torch.where(sin_squared_theta > 0.0, sin_squared_theta, 1.0))
+        -    sin_theta: torch.Tensor = torch.sqrt(squared)
+        +    is_regular = squared != 0
+        +    sin_theta: torch.Tensor = torch.where(is_regular, torch.sqrt(torch.where(is_regular, squared, 1.0)), 0.0)
         -    k_pos: torch.Tensor = theta / sin_theta
-        +    k_pos: torch.Tensor = theta / torch.where(sin_squared_theta > 0.0, sin_theta, 1.0)
+        +    k_pos: torch.Tensor = theta / torch.where(squared > 0.0, sin_theta, 1.0)
     """),
     "a mask with an axis less than what it is assigned by": ("""
         def f(x):

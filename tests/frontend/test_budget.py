@@ -69,8 +69,8 @@ def test_a_text_that_is_too_long_is_a_warning(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrapper_that_is_too_large_is_a_warning(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrapped = "from .other import jnp\n" + RESULTS.removeprefix(HEAD)
-    write(project, {"pack/__init__.py": "", "pack/main.py": wrapped, "pack/other.py": HEAD})
+    wrapped = "from .other import nx\n" + RESULTS.removeprefix(HEAD).replace("jnp", "nx")
+    write(project, {"pack/__init__.py": "", "pack/main.py": wrapped, "pack/other.py": HEAD.replace("jnp", "nx")})
     monkeypatch.setattr(Budget, "file_bytes", 5)
     assert main(["check", "pack/main.py"]) == 0
     assert "warning: pack/main.py: gave up on the file: it imports too many" in capsys.readouterr().err

@@ -42,7 +42,9 @@ _CHOICES = frozenset({"where", "cond", "pick", "maximum", "minimum", "fmax", "fm
 _LINEAR = frozenset({"negative", "multiply", "divide", "add", "sum", "mean", "cond"})
 _LOGARITHMS = frozenset({"log", "log_softmax", "log_sigmoid", "logsumexp"})
 #: What says which elements are data: masks, identifiers and lengths, and what is one if it is a whole number.
-_MASKS = frozenset("mask masks valid validity present observed exists padding tokens token ids lengths lens".split())
+_MASKS = frozenset(
+    "mask masks valid validity present observed exists pad padding tokens token ids lengths lens".split()
+)
 _WHOLE_NUMBERS = frozenset("id length count counts species atom atoms z".split())
 #: What the logarithm of a ratio of probabilities is called.
 _LOG_RATIO = re.compile(r"log_?(?:ratio|rho|weight|importance_weight)s?\b|(?<![a-z])kl\b", re.IGNORECASE)
@@ -144,7 +146,7 @@ class Condition:
     def is_mask(self) -> bool:
         """Whether the condition reads nothing but masks, lengths and identifiers: it says which elements are data."""
         found = leaves(*self.condition)
-        return bool(found) and all((n.kind == "bool" and n.array) or n.mask or _says_what_is_data(n) for n in found)
+        return bool(found) and all(map(_says_what_is_data, found))
 
     def _pads(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether a witness only makes some elements 0 that the operation reads, as padding is."""

@@ -169,7 +169,8 @@ class Search:
         named = [n for n in self.leaves if n.arm and self._dependence.decides(n, deciding)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
         arms = [(n, value) for n, value in values if value is not None]
-        raised = [n for n in free if self._dependence.decides(n, deciding)]
+        flags = [n for n in free if len(free) > 1 or not n.array]  # elements of one mask differ already
+        raised = [n for n in flags if self._dependence.decides(n, deciding)]
         arms = [*arms, *((n, True) for n in raised)][:_MOST_FLAGS]
         if not starts or not arms:
             return []
