@@ -46,9 +46,9 @@ def test_a_root_of_anything_but_squares_is_singular_in_earnest(root: str) -> Non
 
 
 LOG_RATIO = """
-    def f({a}, {b}, advantage):
+    def f({a}, {b}, advantage, mask):
         ratio = torch.exp({a} - {b})
-        return -torch.min(ratio * advantage, torch.clamp(ratio, 0.8, 1.2) * advantage)
+        return -torch.min(ratio * advantage, torch.clamp(ratio, 0.8, 1.2) * advantage) * mask
 """
 
 
@@ -69,13 +69,19 @@ def test_other_differences_are_no_ratios_of_probabilities(a: str, b: str) -> Non
     assert findings(text) == ()
 
 
+def test_an_action_is_not_improbable_to_the_policy_that_it_was_drawn_from() -> None:
+    text = LOG_RATIO.format(a="log_prob", b="old_log_prob")
+    assert findings(text)
+    assert findings(text.replace(", mask", "").replace(" * mask", "")) == ()
+
+
 def test_a_flag_of_the_program_hides_nothing() -> None:
     """With the correction the value is infinite itself; without it, it is finite, and the gradient is nan."""
     (found,) = findings("""
         class Trainer:
-            def loss(self, logps, old_logps, advantage):
-                ratio = torch.exp(logps - old_logps)
-                kl = (logps - old_logps) ** 2
+            def loss(self, logps, ref_logps, advantage):
+                ratio = torch.exp(logps - ref_logps)
+                kl = (logps - ref_logps) ** 2
                 if self.args.use_correction:
                     kl = kl * ratio
                 return kl - torch.min(ratio * advantage, torch.clamp(ratio, 0.8, 1.2) * advantage)

@@ -167,10 +167,10 @@ class Condition:
         """Whether the condition tests a factor of what the operation gives: ``where(n == 0, 0, n * log(rate))``."""
         if OPERATIONS[culprit.op].code != "WL102":
             return False
-        reads, inputs = self._dependence.reads, self._dependence.inputs
+        reads = self._dependence.reads
         products = [n for n in self._guard.order if n.op == "multiply" and reads(self.root, n)]
-        factors = [n.inputs[1 - i] for n in products for i in (0, 1) if reads(n.inputs[i], culprit)]
-        return any(tested and tested <= inputs(factor) for factor in factors for tested in self._tests)
+        factors = {viewed(n.inputs[1 - i]) for n in products for i in (0, 1) if reads(n.inputs[i], culprit)}
+        return any(viewed(i) in factors for n in self._tested if n.op in ORDERINGS for i in n.inputs)
 
     def _compares_nan(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether the condition compares what the operation made of an operand that it was not written to guard.
@@ -430,8 +430,7 @@ class Relation:
         self._tested.add(self._pair(a, b))
 
     def _down(self, node: Node, depth: int) -> None:
-        while node.op in VIEWS:  # it has the key of what it looks at
-            node = node.inputs[0]
+        node = viewed(node)  # which has the same key
         key = self._key(node)
         if key in self._tested or depth > _FAR:
             return
@@ -495,6 +494,13 @@ class Relation:
             return self._pair(*node.inputs)
         key = node.op, *(self._keys[i] for i in node.inputs)
         return "node", self._known.setdefault(key, len(self._known))
+
+
+def viewed(node: Node) -> Node:
+    """What a chain of views looks at."""
+    while node.op in VIEWS:
+        node = node.inputs[0]
+    return node
 
 
 def _is_set(node: Node) -> bool:

@@ -30,6 +30,8 @@ _SIZES = frozenset(
 )
 #: Data beyond is not what such data are.
 _EXTREME = 10.0
+#: What code has that compares models, or computes with padded sequences: there probabilities may be anything.
+_SEQUENCE = re.compile(r"mask|token|(?<![a-z])ref|base|seq|pad|completion|response", re.IGNORECASE)
 #: Gradients, and how far a step follows them.
 _GRADIENTS, _RATES = frozenset("grad grads gradient gradients".split()), frozenset({"lr", "learning_rate", "step_size"})
 #: Parameters of a backward pass that somebody wrote.
@@ -41,7 +43,10 @@ def gradient_flow(
 ) -> Iterator[Evidence]:
     """What speaks against a gradient through a hazard of a function with such inputs, and against these by name."""
     yield from names.by_surroundings(module, function)
+    inputs = list(inputs)
     yield from known_beforehand(hazard.select, inputs)
+    if Evidence.LOG_RATIO in hazard.evidence and not any(_SEQUENCE.search(n.name) for n in inputs):
+        yield Evidence.UNLIKELY_INPUT  # an action is hardly improbable to the policy that it was drawn from
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     words = [words_of(n.name) for n in poisoned]
     if poisoned and all(each & DATA for each in words):

@@ -97,7 +97,7 @@ def culprit_of(run: Run, node: Node, p: int) -> tuple[Node | None, bool]:
     singular = node if node.op in SINGULAR else None
     while True:
         broken = [i for i in current.inputs if i.kind == "float" and run.is_broken("values", i, p)]
-        if not broken or (current.op in ROWS and not at(np.isnan(run.values[broken[0]]), p).any()):
+        if not broken or (current.op in ROWS and (at(run.values[broken[0]], p) < np.inf).all()):
             return (current if current.op in SINGULAR else singular), False
         current = broken[0]
         if current.op == "leaf":
