@@ -13,7 +13,7 @@ import numpy as np
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.differentiate import fails, is_root_of_squares
 from wherelint.graph.evaluate import Values, evaluate, truth
-from wherelint.graph.node import Const, Leaf, Node, inputs_in, leaves, matrix, topological, unreshaped, whole
+from wherelint.graph.node import Const, Leaf, Node, above, inputs_in, leaves, matrix, topological, unreshaped, whole
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS, ROWS, VIEWS
 from wherelint.search.batch import Run, any_lane, at, row
@@ -108,9 +108,9 @@ class Condition:
             yield Evidence.DEGENERATE_ARRAY
         if missing_data:
             yield Evidence.MISSING_DATA if self._asks_for_data else Evidence.UNLIKELY_INPUT
-        elif is_out_of_order or is_expected or self._is_floor(run, culprit, p):
-            return
-        elif self._coincidence(run, culprit, p):
+        elif not (is_out_of_order or is_expected or self._is_floor(run, culprit, p)) and self._coincidence(
+            run, culprit, p
+        ):
             yield Evidence.UNLIKELY_INPUT
 
     def settled(self, culprit: Node) -> frozenset[Evidence]:
@@ -518,53 +518,31 @@ def is_log_ratio(node: Node) -> bool:
     """Whether an exponential is that of a difference of logarithms: a ratio of probabilities."""
     if OPERATIONS[node.op].code != "WL107" or not node.inputs:
         return False
-    layer, seen = [node.inputs[0]], set[Node]()
-    while layer:
-        each = layer.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if each.op in ("subtract", "reverse_subtract") and all(map(_is_logarithm, each.inputs)):
-            return True
-        if isinstance(each, Leaf) and _LOG_RATIO.search(each.name):
-            return True
-        if each.op in VIEWS | CLIPS | _LINEAR:
-            layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
-    return False
-
-
-def _may_be_masked(node: Node) -> bool:
-    """Whether the operation is over rows to which the program itself gives -inf, by a mask that is not known."""
-    layer = list(node.inputs) if node.op in ROWS else []
-    if layer and added_masks(node):
-        return True
-    seen = set[Node]()
-    while layer:
-        each = layer.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        arms = map(unreshaped, each.inputs[1:]) if each.op == "where" and leaves(each.inputs[0]) else ()
-        if any(isinstance(arm, Const) and (arm.value == -np.inf).any() for arm in arms):
-            return True
-        if each.op in VIEWS | _LINEAR:
-            layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
-    return False
+    return any(
+        (each.op in ("subtract", "reverse_subtract") and all(map(_is_logarithm, each.inputs)))
+        or (isinstance(each, Leaf) and _LOG_RATIO.search(each.name))
+        for each in above(node.inputs[:1], VIEWS | CLIPS | _LINEAR)
+    )
 
 
 def _is_logarithm(node: Node) -> bool:
     """Whether a value is a logarithm: it was computed as one, or is called so."""
-    layer, seen = [node], set[Node]()
-    while layer:
-        each = layer.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if each.op in _LOGARITHMS or (isinstance(each, Leaf) and LOG_PROBABILITY.search(each.name)):
-            return True
-        if each.op in VIEWS | _LINEAR:
-            layer += [i for i in each.inputs if i.kind == "float" and not isinstance(i, Const)]
-    return False
+    return any(
+        each.op in _LOGARITHMS or (isinstance(each, Leaf) and LOG_PROBABILITY.search(each.name))
+        for each in above([node], VIEWS | _LINEAR)
+    )
+
+
+def _may_be_masked(node: Node) -> bool:
+    """Whether the operation is over rows to which the program itself gives -inf, by a mask that is not known."""
+    if node.op not in ROWS:
+        return False
+    return bool(added_masks(node)) or any(
+        each.op == "where"
+        and leaves(each.inputs[0])
+        and any(isinstance(arm, Const) and (arm.value == -np.inf).any() for arm in map(unreshaped, each.inputs[1:]))
+        for each in above(node.inputs, VIEWS | _LINEAR)
+    )
 
 
 def _overflows(run: Run, node: Node, p: int) -> bool:

@@ -3,7 +3,8 @@
 A score is additive: log-odds that a maintainer wants to know. The weights are set by hand after a logistic fit over
 labelled and judged findings, so that a plain guard of a plain operand is shown (``tests/labels/fit.py`` prints the fit
 and its figures, each package left out in turn). Counts: findings with that evidence that were right, arguable, wrong
-in 107 packages when that was done, summed where several pieces became one; what has none was met twice at most.
+in 107 packages when that was done, summed where several pieces became one; what has none is newer, or was met twice at
+most.
 """
 
 import math

@@ -32,7 +32,7 @@ MASK_OPERANDS = "mask the operands with the condition of the {}"
 MASK_VARIABLE = "mask `{}` with the condition of the {}"
 #: What a guard does.
 GUARD = "guard the operation where it is singular"
-CLAMP = "clamp the exponent at 80: beyond it, float32 overflows"
+CLAMP = "clamp the exponent at 80: float32 overflows beyond 88"
 STOP = "stop the gradient at the singular point"
 VARIANCE = "guard the square root where the variance is 0"
 NORM = "take the norm, whose gradient at 0 is 0"

@@ -12,7 +12,7 @@ exact 0 there, and that zero annihilates as well.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import isfinite
 from typing import Any
 
@@ -52,7 +52,11 @@ class Tape:
             for node in reversed(order)
             if node in self.requires_grad
         ]
-        self.roots = {node for node, _ in self.steps if is_root_of_squares(node)}
+
+    @cached_property
+    def roots(self) -> frozenset[Node]:
+        """The roots of squares among them."""
+        return frozenset(node for node, _ in self.steps if is_root_of_squares(node))
 
 
 def backward(tape: Tape, values: Values, root: Node, framework: str, *, symbolic: bool, size: float = 1.0) -> Backward:

@@ -197,6 +197,19 @@ def spread(parts: int, single: Collection[int] = ()) -> tuple[int, ...]:
     return tuple(sorted([*single, *(long[i * len(long) // room] for i in range(room))]))
 
 
+def above(starts: Iterable[Node], through: Collection[str]) -> Iterator[Node]:
+    """Some nodes and what they read as numbers, each once, going on through operations of some names alone."""
+    todo, seen = list(starts), set[Node]()
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if node.op in through:
+            todo += [i for i in node.inputs if i.kind == "float"]
+
+
 def unreshaped(node: Node) -> Node:
     """The array that a chain of reshapes and transposes looks at."""
     while node.op == "identity":

@@ -131,9 +131,7 @@ def indices(low: Lowering, mask: Value, at: ast.AST) -> Node:
 
 def _mask_of(indices: Sequence[_Part]) -> Node | None:
     """The mask that these are the indices of; None where they may be others, such as the rows of a mask over pairs."""
-    found = [i for i in indices if isinstance(i, Node)]
-    while any(i.op in ("identity", "stop") for i in found):
-        found = [i.inputs[0] if i.op in ("identity", "stop") else i for i in found]
+    found = [as_numbers(i) for i in indices if isinstance(i, Node)]
     masks = {i.kept if isinstance(i, Leaf) else None for i in found}
     mask = masks.pop() if len(masks) == 1 else None
     if mask is None or len(found) > 1 or not isinstance(found[0], Leaf) or found[0].of is None:

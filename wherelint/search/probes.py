@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.graph.evaluate import evaluate, truth
-from wherelint.graph.node import LANES, Const, Leaf, Node, inputs_in, leaves, topological, whole
+from wherelint.graph.node import LANES, Const, Leaf, Node, above, inputs_in, leaves, topological, whole
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.lanes import every
 from wherelint.ops.traits import FINITE_TESTS, ROWS, VIEWS
@@ -91,17 +91,8 @@ class Pool:
 
 def added_masks(node: Node) -> set[Leaf]:
     """The inputs that are added to what a softmax is over, and are masks by name: 0 or -inf."""
-    todo, found, seen = list(node.inputs[:1]), set[Leaf](), set[Node]()
-    while todo:
-        each = todo.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if isinstance(each, Leaf) and each.kind == "float" and _MASK.search(each.name):
-            found.add(each)
-        elif each.op in VIEWS or each.op == "add":
-            todo += each.inputs
-    return found
+    read = above(node.inputs[:1], VIEWS | {"add"})
+    return {n for n in read if isinstance(n, Leaf) and n.kind == "float" and _MASK.search(n.name)}
 
 
 def _data_leaves(test: Node) -> set[Node]:
