@@ -29,6 +29,7 @@ from wherelint import rules
 from wherelint.cli import main
 from wherelint.confirm.harness import Harness, request
 from wherelint.confirm.routine import Snippet
+from wherelint.evidence.pieces import LEVELS
 from wherelint.finding import Finding, Location, Problem, Selection, Witness
 from wherelint.findings.analysis import Analysis
 from wherelint.frontend.options import DetectOptions
@@ -167,7 +168,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def detect(text: str, filename: str, options: DetectOptions) -> tuple[list[Finding], list[Problem]]:
-    """A finding for every ``sqrt`` inside of a ``where``; low confidence below a function whose name has ``low``."""
+    """A finding for every ``sqrt`` inside of a ``where``: an error, unless the function's name says another level."""
     findings: list[Finding] = []
     for function in [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]:
         calls = [n for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
@@ -195,7 +196,7 @@ def _finding(filename: str, function: str, where: ast.Call, sqrt: ast.Call) -> F
         function,
         "jax",
         "sqrt",
-        "low" if "low" in function else "high",
+        next((level for level in LEVELS if level in function), "error"),
         Witness({"x": 0.0}, 0.0, {"x": float("nan")}),
         sqrt.lineno,
     )

@@ -43,10 +43,10 @@ class Row(NamedTuple):
 
 
 def safe_fixes(folder: Path, kept: Path | None = None) -> list[dict[str, Any]]:
-    """The findings of either confidence that have a safe fix; ``kept`` is where they are looked up, or written."""
+    """The findings of any level that have a safe fix; ``kept`` is where they are looked up, or written."""
     if kept is None or not kept.exists():
         command = [sys.executable, "-m", "wherelint", "check", "--isolated", "--exit-zero", "--no-cache"]
-        options = ["--confidence", "low", "--output-format", "json", "."]
+        options = ["--level", "note", "--output-format", "json", "."]
         path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
         ran = subprocess.run(
             [*command, *options], cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,

@@ -34,7 +34,7 @@ from wherelint.io.files import FixMode
 from wherelint.run.check import check_source
 
 SETTINGS = Settings(root=Path("/"))
-EVERYTHING = replace(SETTINGS, select=tuple(rules.codes()), confidence="low")
+EVERYTHING = replace(SETTINGS, select=tuple(rules.codes()), level="note")
 
 
 class Broken(AssertionError):
@@ -141,7 +141,7 @@ def _repaired(text: str, settings: Settings, fix_mode: FixMode, before: tuple[Fi
 
 
 def _high(findings: tuple[Finding, ...]) -> Counter[tuple[str, ...]]:
-    return Counter(key(finding) for finding in findings if finding.confidence == "high")
+    return Counter(key(finding) for finding in findings if finding.is_shown)
 
 
 def _silenced(text: str, settings: Settings, tree: ast.Module | None, before: FileReport) -> int:

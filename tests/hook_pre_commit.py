@@ -33,7 +33,7 @@ def test_the_hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"a.py": UNSAFE, "build/b.py": UNSAFE, "c.txt": "def f(:"})
     ran = hooks(tmp_path, monkeypatch)
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "a.py:5:29: WL101 unmasked-sqrt" in ran.stdout
+    assert "a.py:5:29: error: WL101 unmasked-sqrt" in ran.stdout
     assert "build/b.py" not in ran.stdout
     assert "Fixed 1 finding in 1 file." in ran.stdout
     assert "jnp.sqrt(jnp.where(x > 0, x, 1.0))" in (tmp_path / "a.py").read_text()

@@ -29,7 +29,7 @@ from wherelint.run.check import check_source
 NOT_RUN = frozenset({"namespaces", "host_only"})
 #: Unmarked functions that do have a nan gradient somewhere, and why that is no finding by default.
 _TRUE = "a true singularity: the gradient is bad under symbolic zeros too"
-_LOW = "low confidence: something has to move that the condition does not read"
+_LOW = "a note: something has to move that the condition does not read"
 _HELPER = "its marked row is in the helper that it calls"
 EXEMPT = {
     **dict.fromkeys(("no_selection", "cubic_root", "cutoff_masked", "used_bare_as_well", "early_and_late",

@@ -24,23 +24,23 @@ def label(score: str, row: int) -> dict[str, object]:
 def test_the_figures_are_what_they_are_called() -> None:
     labels = [label("unsafe-guard", 10), label("unsafe-guard", 20), label("unsafe-incidental", 30), label("safe", 40)]
     labels += [label("safe", 50), label("either", 60)]
-    found = {("a.py", 10): "high", ("a.py", 30): "low", ("a.py", 40): "low", ("a.py", 60): "high"}
+    found = {("a.py", 10): "error", ("a.py", 30): "note", ("a.py", 40): "note", ("a.py", 60): "warning"}
     expected = {
         "labels": 6,
         "precision": 1.0,
         "guard recall": 0.5,
         "wide recall": 0.667,
-        "precision of low confidence": 0.5,
+        "precision of notes": 0.5,
     }
     assert figures(labels, found) == expected
-    assert figures(labels, {**found, ("a.py", 50): "high"})["precision"] == 0.5
+    assert figures(labels, {**found, ("a.py", 50): "warning"})["precision"] == 0.5
 
 
 def test_a_statement_is_flagged_by_the_selection_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(LABELS.parent.parent))
     text = "import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(\n        x > 0, jnp.sqrt(x), 0.0)\n"
     (tmp_path / "a.py").write_text(text)
-    assert flags([label("unsafe-guard", 5), label("safe", 1)], tmp_path) == {("a.py", 5): "high"}
+    assert flags([label("unsafe-guard", 5), label("safe", 1)], tmp_path) == {("a.py", 5): "error"}
 
 
 @pytest.mark.parametrize("name", ["given", "given_2", "own", "drawn"])

@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from wherelint.evidence.pieces import confidence, labelled, worth
+from wherelint.evidence import pieces
+from wherelint.evidence.pieces import Level, labelled, worth
 
 #: An input or a result of the witness: one number where every lane agrees, a list where the lanes differ. What comes
 #: back from the cache is checked against it.
 Number = float | int | bool | list[float | int | bool]
-Confidence = Literal["high", "low"]
-#: What is shown: all findings of a confidence and better ones, or of a score.
-Least = Confidence | float
 #: Why a file holds no finding, as is seen without a search.
 Skipped = Literal["no framework", "no selection", "too many imports"]
 
@@ -181,7 +179,7 @@ class Finding:
     function: str
     framework: str
     op: str
-    confidence: Confidence
+    level: Level
     witness: Witness | None
     noqa_row: int
     modes: tuple[str, ...] = ()
@@ -215,16 +213,26 @@ class Finding:
     def with_evidence(self, *names: str) -> Finding:
         """The same finding, and more that is known of it."""
         evidence = tuple(sorted({*self.evidence, *names}))
-        return replace(self, evidence=evidence, confidence=confidence(labelled(evidence)))
+        return replace(self, evidence=evidence, level=pieces.level(labelled(evidence)))
 
     @property
     def score(self) -> float:
         """How likely it is that a maintainer wants to know, by its evidence: between 0 and 1."""
         return worth(labelled(self.evidence))
 
-    def reaches(self, least: Least) -> bool:
-        """Whether it is shown where that is the least to show."""
-        return self.score >= least if isinstance(least, float) else least == "low" or self.confidence == "high"
+    @property
+    def why(self) -> str:
+        """Why it has its level, in a sentence; empty where no evidence was weighed."""
+        return pieces.why(labelled(self.evidence))
+
+    def reaches(self, level: Level) -> bool:
+        """Whether it is as sure as a level, or surer."""
+        return pieces.reaches(self.level, level)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is shown unless the settings ask for more or for less."""
+        return self.reaches("warning")
 
     def sort_key(self) -> tuple[str, Location, str, Location, Location]:
         """Order of the output: by file, then place, then code; what one row is divided by twice begins at one place."""

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/confirming.py [FILE ...]
 
-For each finding of high confidence that the files have under JAX (default: the published bugs of ``tests/cases``) it
+For each error and warning that the files have under JAX (default: the published bugs of ``tests/cases``) it
 measures, in one process and in turn, the median over several runs of
 
 * bare: ``jit(grad)`` of the snippet, compiled and run at the witness;

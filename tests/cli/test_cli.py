@@ -20,7 +20,7 @@ from wherelint import __version__, rules
 from wherelint.cli import main
 from wherelint.io import files
 
-LOW = UNSAFE.replace("def f", "def f_low")
+WARNING, NOTE = (UNSAFE.replace("def f", f"def f_{level}") for level in ("warning", "note"))
 BROKEN = "def f(:\n"
 
 
@@ -33,15 +33,15 @@ def test_findings(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b/c.py": UNSAFE})
     status, output, errors = run("check", "b", "a.py")
     assert (status, errors) == (1, "")
-    assert output.startswith("a.py:5:29: WL101 unmasked-sqrt\n  |\n5 |     return jnp.where(")
-    assert output.endswith("2 findings in 2 files, 2 files checked.\n")
+    assert output.startswith("a.py:5:29: error: WL101 unmasked-sqrt\n  |\n5 |     return jnp.where(")
+    assert output.endswith("Found 2 errors in 2 files, 2 files checked.\n")
 
 
 def test_concise(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     status, output, _ = run("check", "--output-format", "concise", "-q")
     message = rules.message("WL101", "sqrt", "where", "jax")
-    assert (status, output) == (1, f"a.py:5:29: WL101 {message}\n")
+    assert (status, output) == (1, f"a.py:5:29: error: WL101 {message}\n")
 
 
 def test_json(run: Run, project: Path) -> None:
@@ -57,19 +57,66 @@ def test_json(run: Run, project: Path) -> None:
 
 def test_statistics(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
-    assert run("check", "--statistics", "-q")[:2] == (1, "     1  WL101  unmasked-sqrt\n")
+    assert run("check", "--statistics", "-q")[:2] == (1, "     1  error    WL101  unmasked-sqrt\n")
 
 
-def test_low_confidence(run: Run, project: Path) -> None:
-    write(project, {"a.py": LOW})
+def test_notes(run: Run, project: Path) -> None:
+    write(project, {"a.py": NOTE})
     assert run("check") == (0, "No findings, 1 file checked.\n", "")
     assert run("check", "-q") == (0, "", "")
-    status, output, _ = run("check", "--confidence", "low")
+    status, output, _ = run("check", "--level", "note")
+    assert status == 0
+    assert ": note: WL1" in output
+    assert output.endswith(
+        "Found 1 note, 1 file checked.\nNo errors or warnings, so the exit status is 0; --fail-on note makes it 1.\n"
+    )
+    write(project, {"pyproject.toml": "[tool.wherelint]\nlevel = 'note'\n"})
+    assert ": note: WL1" in run("check")[1]
+    assert run("check", "--level", "warning")[1] == "No findings, 1 file checked.\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "status"),
+    [
+        ("error", (), 1),
+        ("warning", (), 0),
+        ("warning", ("--fail-on", "error"), 0),
+        ("warning", ("--fail-on", "warning"), 1),
+        ("warning", ("--fail-on", "note"), 1),
+        ("warning", ("--fail-on", "note", "--level", "error"), 0),  # it is not shown
+        ("warning", ("--fail-on", "warning", "--exit-zero"), 0),
+        ("note", ("--level", "note"), 0),
+        ("note", ("--fail-on", "note"), 0),  # it is not shown
+        ("note", ("--level", "note", "--fail-on", "warning"), 0),
+        ("note", ("--level", "note", "--fail-on", "note"), 1),
+    ],
+)
+def test_the_exit_status_follows_from_the_level(
+    run: Run, project: Path, found: str, options: tuple[str, ...], status: int
+) -> None:
+    write(project, {"a.py": UNSAFE.replace("def f", f"def f_{found}")})
+    assert run("check", *options)[0] == status
+    keys = [f"{name[2:]} = '{value}'\n" for name, value in zip(options[::2], options[1::2], strict=False)]
+    if options and all(name in ("--fail-on", "--level") for name in options[::2]):
+        write(project, {"pyproject.toml": f"[tool.wherelint]\n{''.join(keys)}"})
+        assert run("check")[0] == status
+
+
+def test_each_file_fails_by_its_own_settings(run: Run, project: Path) -> None:
+    write(project, {"a/a.py": WARNING, "b/b.py": SAFE, "b/pyproject.toml": "[tool.wherelint]\nfail-on = 'warning'\n"})
+    assert run("check")[0] == 0
+    write(project, {"b/b.py": WARNING})
+    status, output, _ = run("check")
     assert status == 1
-    assert "(low confidence)" in output
-    write(project, {"pyproject.toml": "[tool.wherelint]\nconfidence = 'low'\n"})
-    assert run("check")[0] == 1
-    assert run("check", "--confidence", "high")[0] == 0
+    assert "exit status" not in output
+
+
+def test_it_is_said_why_the_exit_status_is_0(run: Run, project: Path) -> None:
+    write(project, {"a.py": WARNING})
+    why = "No errors, so the exit status is 0; --fail-on warning makes it 1.\n"
+    assert run("check")[1].endswith(f"\nFound 1 warning, 1 file checked.\n{why}")
+    for option in ("--exit-zero", "--quiet", "--fail-on=warning"):
+        assert why not in run("check", option)[1]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +175,9 @@ def test_what_cannot_be_done_is_one_line(run: Run, arguments: tuple[str, ...], e
         ("chekc",),
         ("check", "-", "a.py"),
         ("check", "-j", "0"),
-        ("check", "--confidence", "no"),
-        ("check", "--confidence", "1.5"),
-        ("check", "--confidence", "nan"),
+        ("check", "--level", "high"),
+        ("check", "--level", "0.5"),
+        ("check", "--fail-on", "no"),
     ],
 )
 def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
@@ -144,8 +191,8 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
     [
         (("a.py",), "No such command 'a.py'."),
         (
-            ("check", "--confidence", "2"),
-            "Invalid value for '--confidence': it must be 'high', 'low' or a score from 0 to 1, not 2.0",
+            ("check", "--level", "high"),
+            "Invalid value for '--level': 'high' is not one of 'error', 'warning', 'note'.",
         ),
     ],
 )
@@ -167,7 +214,7 @@ def test_a_file_that_cannot_be_checked_does_not_keep_the_others(run: Run, projec
     status, output, errors = run("check", ".", "nowhere")
     assert status == 2
     assert "c.py:5:29: WL101" in output
-    assert output.endswith("1 finding, 1 file checked, 3 could not be checked.\n")
+    assert output.endswith("Found 1 error, 1 file checked, 3 could not be checked.\n")
     assert [line.split(": ")[:2] for line in errors.splitlines()] == [
         ["error", "nowhere"],
         ["error", "a.py:1:7"],
@@ -278,8 +325,8 @@ class TestStandardInput:
     def test_findings(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
         status, output, _ = self.check(monkeypatch, run, UNSAFE, "--output-format", "concise")
         assert status == 1
-        assert output.startswith("-:5:29: WL101 ")
-        assert output.endswith("1 finding, 1 file checked.\n")
+        assert output.startswith("-:5:29: error: WL101 ")
+        assert output.endswith("Found 1 error, 1 file checked.\n")
 
     def test_clean(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
         assert self.check(monkeypatch, run, SAFE)[0] == 0
@@ -323,7 +370,7 @@ def test_list_of_rules(run: Run) -> None:
 def test_version_and_help(run: Run) -> None:
     assert run("--version") == (0, f"wherelint {__version__}\n", "")
     assert "check" in run("--help")[1]
-    assert "--confidence" in run("check", "-h")[1]
+    assert "--fail-on" in run("check", "-h")[1]
 
 
 def test_interrupted(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,7 +455,7 @@ def test_several_reports_at_once(run: Run, project: Path) -> None:
     assert (project / "a.sarif").read_text() == alone["sarif"]
     assert (project / "a.json").read_text() == alone["json"]
     status, output, _ = run("check", "--output-format", "junit", "-o", "a.xml")
-    assert (status, output) == (1, "1 finding, 1 file checked.\n")
+    assert (status, output) == (1, "Found 1 error, 1 file checked.\n")
     assert (project / "a.xml").read_text() == alone["junit"]
 
 
@@ -533,7 +580,10 @@ def test_the_page_of_a_rule_on_a_terminal(project: Path) -> None:
 def test_statistics_as_json(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     status, output, _ = run("check", "--statistics", "--output-format", "json")
-    assert (status, json.loads(output)) == (1, [{"code": "WL101", "name": "unmasked-sqrt", "count": 1}])
+    assert (status, json.loads(output)) == (
+        1,
+        [{"severity": "error", "code": "WL101", "name": "unmasked-sqrt", "count": 1}],
+    )
 
 
 def test_comments_silence_nothing_if_told_so(run: Run, project: Path) -> None:
@@ -547,7 +597,7 @@ def test_comments_silence_nothing_if_told_so(run: Run, project: Path) -> None:
     ("given", "says"),
     [
         ("ignore = ['WL101']", None),
-        ("confidence = 3", "--config 'confidence = 3': 'confidence' must be"),
+        ("level = 3", "--config 'level = 3': 'level' must be"),
         ("ignored = []", "--config 'ignored = []': has no key 'ignored'; did you mean 'ignore'?"),
         ("extend = 'a.toml'", "'extend' is for a file"),
         ("ignore =", "neither a file nor TOML"),

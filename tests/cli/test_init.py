@@ -29,7 +29,7 @@ def test_every_key_that_is_shown_is_one(run: Run, project: Path) -> None:
     run("init")
     text = (project / "pyproject.toml").read_text()
     shown = [line.removeprefix("# ") for line in text.splitlines() if " = " in line]
-    assert len(shown) == 5
+    assert len(shown) == 6
     (project / "pyproject.toml").write_text("\n".join(["[tool.wherelint]", *shown]))
     write(project, {"a.py": ""})
     assert run("check", "--write-baseline", "known.json")[0] == 0

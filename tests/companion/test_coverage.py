@@ -254,7 +254,7 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, s
     return (status, *capsys.readouterr())
 
 
-def test_only_what_never_runs_with_gradients_is_of_low_confidence(
+def test_only_what_never_runs_with_gradients_is_a_note(
     covered: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     option = ("--gradient-coverage", "cover.json", "-v")
@@ -266,9 +266,9 @@ def test_only_what_never_runs_with_gradients_is_of_low_confidence(
     covered("blocked")
     status, out, err = checked(capsys, *option)
     assert status == 0
-    assert "1 finding of low confidence is hidden" in out
-    assert "a.py:5:31: WL101 now has low confidence: it ran, but never with gradients\n" in err
-    assert checked(capsys, *option, "--confidence", "low")[0] == 1
+    assert "1 note is hidden; see it with --level note." in out
+    assert "a.py:5:31: WL101 is now a note: it ran, but never with gradients\n" in err
+    assert "a.py:5:31: note: WL101" in checked(capsys, *option, "--level", "note")[1]
     covered("blocked", UNSAFE + "# changed since\n")
     assert checked(capsys, *option)[0] == 1
 
@@ -277,18 +277,18 @@ def test_only_what_never_runs_with_gradients_is_of_low_confidence(
 def test_a_gradient_that_passed_refutes_that_none_flows(capsys: pytest.CaptureFixture[str]) -> None:
     Path("metrics").mkdir()
     Path("a.py").rename("metrics/a.py")
-    options = ("check", "metrics", "--no-cache", "--output-format", "concise", "--confidence", "low", "-v")
-    assert main([*options]) == 1
+    options = ("check", "metrics", "--no-cache", "--output-format", "concise", "--level", "note", "-v")
+    assert main([*options]) == 0
     out, err = capsys.readouterr()
-    assert "low confidence" in out
+    assert ": note: WL101" in out
     assert "direct, untrained code" in err
     coverage = Coverage(digests={"metrics/a.py": digest(UNSAFE.encode())})
     coverage.add("metrics/a.py", "gradient", (5, 31, 5, 44))
     Path("cover.json").write_text(coverage.dumps())
     assert main([*options, "--gradient-coverage", "cover.json"]) == 1
     out, err = capsys.readouterr()
-    assert "low confidence" not in out
-    assert "a.py:5:31: WL101 now has high confidence: a gradient passed through it\n" in err
+    assert ": error: WL101" in out
+    assert "a.py:5:31: WL101 is now an error: a gradient passed through it\n" in err
     assert len(labelled(REFUTED)) == len(REFUTED)
 
 

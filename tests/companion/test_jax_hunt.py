@@ -135,7 +135,7 @@ def test_the_nearest_witness_comes_first() -> None:
     (x,) = report.witness
     assert np.sum(x != X) == 1
     assert set(np.asarray(x).tolist()) - set(X.tolist()) == {0.0}
-    assert report.findings[0].confidence == "high"
+    assert report.findings[0].level == "error"
 
 
 @pytest.mark.rotated(3)
@@ -148,9 +148,9 @@ def test_many_hits_nearby_hide_no_other_operation() -> None:
     assert {p.op for p in report.findings} == {"sqrt", "norm", "divide"}
 
 
-def test_an_extreme_witness_is_of_low_confidence() -> None:
+def test_an_extreme_witness_is_a_warning() -> None:
     report = hunt(lambda x: jnp.where(x < 1e6, x * x * x * x, 0.0), np.float32(2))
-    assert {poison.confidence for poison in report.findings} <= {"low"}
+    assert {poison.level for poison in report.findings} <= {"warning"}
 
 
 @pytest.mark.parametrize("f", [double_where, jnp.sin, lambda x: lax.cond(x.min() > 0, jnp.sqrt, jnp.abs, x)])

@@ -18,6 +18,7 @@ from real_gradients import require
 
 from wherelint.cli import main
 from wherelint.companion.nearness import edges
+from wherelint.evidence import pieces
 from wherelint.io.disk import digest
 from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, load
 from wherelint.watcher import Imports
@@ -243,7 +244,7 @@ def test_a_program_that_a_report_stops(capsys: pytest.CaptureFixture[str]) -> No
     options = ["check", "metrics", "--no-cache", "--output-format", "concise", "--gradient-coverage", "cover.json"]
     assert main(options) == 1
     out = capsys.readouterr().out
-    assert "score.py:5:36: WL101" in out
+    assert "score.py:5:36: error: WL101" in out
     assert "measured: a gradient passed, and `length` reached 0\n" in out
     assert "score.py:9" not in out  # it did not run
 
@@ -251,7 +252,7 @@ def test_a_program_that_a_report_stops(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_was_measured_outweighs_guesses(scored: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     near, far = Distance("WL101", 0.0, 3e-8, 1.5), Distance("WL103", 0.0, 0.5, 1.5)
     out = scored(capsys, root=near, score=far)
-    assert "score.py:5:36: WL101" in out
+    assert "score.py:5:36: error: WL101" in out
     assert "measured: a gradient passed, and `length` came within 3e-08 of 0\n" in out
     Path("metrics/score.py").write_text(SCORE + "# changed since\n")
     assert "WL101" not in scored(capsys, root=near)
@@ -275,7 +276,8 @@ def test_an_operand_that_stays_away_is_a_little_against_it(
     assert before.keys() == after.keys()
     assert before["score"] - 0.15 < after["score"] < before["score"]
     assert "measured" not in after["message"]
-    assert main([*options, "--confidence", str(before["score"] - 0.01)]) == 1  # of the other finding of the file
+    monkeypatch.setattr(pieces, "ERROR", before["score"] - 0.01)
+    assert main([*options, "--level", "error"]) == 1  # of the other finding of the file
     assert [each["location"]["row"] for each in json.loads(capsys.readouterr().out)] == [9]
 
 

@@ -70,12 +70,12 @@ def test_in_safe_programs_only_what_a_plain_run_shows(name: str) -> None:
         assert not all(g is None or g.isfinite().all() for g in found)
 
 
-def test_the_nearest_input_is_the_witness_and_extremes_are_of_low_confidence() -> None:
+def test_the_nearest_input_is_the_witness_and_extremes_are_warnings() -> None:
     (poison,) = hunt(lambda x: torch.where(x > 0, x.sqrt(), 0.0).sum(), torch.tensor([1.0, 2.0])).findings
     assert poison.witness[0].tolist() == [0.0, 2.0]
-    assert poison.confidence == "high"
+    assert poison.level == "error"
     (poison,) = hunt(lambda x: torch.where(x < 5000, (x / 100).exp(), x).sum(), torch.tensor([1.0])).findings
-    assert poison.confidence == "low"
+    assert poison.level == "warning"
 
 
 def test_types_shapes_and_other_arguments_stay() -> None:

@@ -38,7 +38,7 @@ def test_a_confirmed_finding(project: Path, capsys: pytest.CaptureFixture[str]) 
     words = " ".join(output.split())
     assert "confirmed: jax 0." in words
     assert ", under jit and in eager mode; after the fix the gradient is finite, the value unchanged" in words
-    assert output.endswith("1 finding, 1 file checked.\n1 fixable with --fix.\n1 confirmed.\n")
+    assert output.endswith("Found 1 error (1 fixable with --fix), 1 file checked.\n1 confirmed.\n")
     assert not (project / ".wherelint_cache").exists()
 
 

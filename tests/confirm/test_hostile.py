@@ -219,7 +219,7 @@ MODULES = {"jax": {"jax"}, "torch": {"torch"}, "tensorflow": {"tensorflow", "ker
 SHADOWS = ("jax", "jaxlib", "torch", "tensorflow", "keras", "sitecustomize", "usercustomize", "conftest", "evil")
 CONFIGURATION = """\
 [tool.wherelint]
-confidence = "low"
+level = "note"
 per-file-ignores = { "{0.__class__}*.py" = ["WL1"], "$(touch MARK2)" = ["WL2"] }
 
 [tool.wherelint.aliases]
@@ -274,7 +274,7 @@ def usual_strings(framework: str) -> frozenset[str]:
 
 
 def findings(text: str) -> tuple[Finding, ...]:
-    return check_source(text.encode(), "a.py", Settings(confidence="low"), "offer", snippets=True).findings
+    return check_source(text.encode(), "a.py", Settings(level="note"), "offer", snippets=True).findings
 
 
 def check_script(content: bytes, framework: str) -> None:
@@ -537,7 +537,7 @@ def test_names_of_all_kinds_are_confirmed(tmp_path: Path) -> None:
 def test_a_long_name_of_a_file(project: Path, capsys: pytest.CaptureFixture[str], path: str) -> None:
     write(project, {path: UNSAFE})
     assert main(["check", "--repro-dir", "scripts"]) == 1
-    assert "1 finding, 1 file checked." in capsys.readouterr().out
+    assert "Found 1 error, 1 file checked." in capsys.readouterr().out
     assert len(list((project / "scripts").iterdir())) == 1
 
 

@@ -153,8 +153,8 @@ def ask(seed: int, framework: str, tally: Tally) -> None:
 
 
 def findings_of(text: str, fix_mode: FixMode = "no") -> FileReport:
-    """What wherelint says, of either confidence."""
-    return check_source(text.encode(), "a.py", Settings(confidence="low", root=Path("/")), fix_mode)
+    """What wherelint says, of any level."""
+    return check_source(text.encode(), "a.py", Settings(level="note", root=Path("/")), fix_mode)
 
 
 def from_more_points(text: str) -> bool:

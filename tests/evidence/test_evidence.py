@@ -12,7 +12,8 @@ from conftest import write
 from real_gradients import require
 
 from wherelint import docs
-from wherelint.evidence.pieces import Evidence, confidence, labelled, least, worth
+from wherelint.evidence import pieces
+from wherelint.evidence.pieces import ERROR, LEVELS, WARNING, Evidence, labelled, least, level, why, worth
 from wherelint.findings import DetectOptions, analyse, analysis
 from wherelint.findings.analysis import Analysis
 from wherelint.io.config import Settings
@@ -107,7 +108,7 @@ def test_neighbours_are_of_one_array_and_their_order_matters(body: str, named: b
     findings = analysed(f"def f(x, y): {body}").findings
     assert findings
     assert all(("degenerate array" in each.evidence) is named for each in findings)
-    assert findings[0].confidence == "low" or not named or "direct" not in findings[0].evidence
+    assert not findings[0].is_shown or not named or "direct" not in findings[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_wider_table_says_what_the_author_meant() -> None:
         def g(x, y): return jnp.where(y > 0, 1 / x, 0.0)
     """).findings
     assert direct.score > 0.5 > other.score
-    assert (direct.confidence, other.confidence) == ("high", "low")
+    assert (direct.is_shown, other.is_shown) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_folders_and_files_that_the_field_reserves(
     path.write_text(_HEADER + "def f(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n")
     (finding,) = analysed(path.read_text()[len(_HEADER) :], filename).findings
     assert {"in a test", "untrained code"} & {*finding.evidence} == ({name} if name else set())
-    assert finding.confidence == ("low" if name else "high")
+    assert finding.is_shown is not bool(name)
 
 
 _FAR = """import jax.numpy as jnp
@@ -476,12 +477,38 @@ def test_the_score_adds_up() -> None:
     assert worth([Evidence.DIRECT]) > worth([]) > worth([Evidence.INCIDENTAL])
     assert worth([Evidence.DIRECT, Evidence.DIRECT]) == worth([Evidence.DIRECT])
     assert worth(labelled(["direct", "no such thing"])) == worth([Evidence.DIRECT])
-    assert confidence([Evidence.DIRECT]) == "high"
-    assert confidence([Evidence.DIRECT, Evidence.TEST]) == "low"
+
+
+def test_the_level_follows_from_the_score() -> None:
+    assert LEVELS == ("error", "warning", "note")
+    assert [least(each) for each in LEVELS] == [ERROR, WARNING, 0.0]
+    for evidence in [[], *([each] for each in Evidence), [Evidence.DIRECT, Evidence.TEST]]:
+        score = worth(evidence)
+        assert level(evidence) == ("error" if score >= ERROR else "warning" if score >= WARNING else "note")
+
+
+@pytest.mark.parametrize("other", Evidence)
+def test_what_was_measured_or_said_decides_alone(other: Evidence) -> None:
+    assert level([Evidence.NEAR, other]) == ("note" if other is Evidence.NOT_DIFFERENTIATED else "error")
+    assert (
+        level([Evidence.RAN_WITHOUT, Evidence.DIRECT])
+        == level([Evidence.NOT_DIFFERENTIATED, Evidence.DIRECT])
+        == "note"
+    )
+    assert level([Evidence.DIFFERENTIATED, Evidence.DIRECT]) == "error"
+
+
+def test_why_is_what_weighs_most_for_and_against() -> None:
+    direct, below, padding = Evidence.DIRECT, Evidence.BELOW_ZERO, Evidence.PADDING
+    assert why([]) == ""
+    assert why([direct, Evidence.AT_BOUNDARY]) == "the condition tests the operand that is singular"
+    assert why([direct, below]) == f"{direct.sentence}, but an input has to be below zero"
+    assert why([direct, padding, below, Evidence.TEST]) == f"{padding.sentence}, but the code is a test"
+    assert why([below]) == "an input has to be below zero"
 
 
 def test_the_page_lists_every_piece_of_evidence() -> None:
-    rows = re.findall(r"^\| \*(.+)\* \| (\S+) \| (.+) \|$", docs.page("confidence"), re.MULTILINE)
+    rows = re.findall(r"^\| \*(.+)\* \| (\S+) \| (.+) \|$", docs.page("levels"), re.MULTILINE)
     assert rows == [(each.label, f"{each.weight:+g}", each.sentence) for each in Evidence]
     assert len({each.label for each in Evidence}) == len(Evidence) <= 30
 
@@ -504,22 +531,21 @@ COMMENT = "# wherelint: not-differentiated"
 def test_a_comment_says_where_nothing_is_differentiated(text: str, said: bool) -> None:
     (finding,) = analysed(text).findings
     assert ("said not to be differentiated" in finding.evidence) == said
-    assert finding.confidence == ("low" if said else "high")
+    assert finding.is_shown is not said
 
 
 def test_what_is_configured_goes_before_everything() -> None:
-    settings = Settings(confidence="low", not_differentiated=("a.py",), differentiated=("test_b.py",))
+    settings = Settings(level="note", not_differentiated=("a.py",), differentiated=("test_b.py",))
     text = (_HEADER + "def f(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n").encode()
-    said = {
-        name: check_source(text, name, settings).findings[0].confidence for name in ("a.py", "test_b.py", "test_c.py")
-    }
-    assert said == {"a.py": "low", "test_b.py": "high", "test_c.py": "low"}
+    said = {name: check_source(text, name, settings).findings[0].level for name in ("a.py", "test_b.py", "test_c.py")}
+    assert said == {"a.py": "note", "test_b.py": "error", "test_c.py": "note"}
 
 
-def test_the_least_to_show_is_a_confidence_or_a_score() -> None:
+def test_the_level_is_the_least_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "ERROR", 0.95)
     text = _HEADER + "def f(x): return jnp.where(x > 0, 1 / x, 0.0)\ndef g(x, m): return jnp.where(m > 0, 1 / x, 0.0)\n"
-    for asked, shown in {"high": ["f"], "low": ["f", "g"], 0.0: ["f", "g"], 0.5: ["f"], 0.95: []}.items():
-        report = check_source(text.encode(), "a.py", Settings(confidence=asked))  # type: ignore[arg-type]
+    for asked, shown in zip(LEVELS, ([], ["f"], ["f", "g"]), strict=True):
+        report = check_source(text.encode(), "a.py", Settings(level=asked))
         assert [finding.function for finding in report.findings] == shown
 
 
@@ -530,7 +556,7 @@ def test_one_half_of_an_array_may_be_zero() -> None:
             ratio = jnp.sum((x[..., 2:] / x[..., :2]) ** 2, axis=-1)
             return jnp.where(ratio > 0, jnp.sqrt(ratio), 0.0)
     """).findings
-    assert ("WL101", "high") in [(finding.code, finding.confidence) for finding in findings]
+    assert ("WL101", True) in [(finding.code, finding.is_shown) for finding in findings]
 
 
 def test_a_function_whose_place_hides_it_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -538,10 +564,10 @@ def test_a_function_whose_place_hides_it_is_not_read(monkeypatch: pytest.MonkeyP
     lower = analysis.programs
     monkeypatch.setattr(analysis, "programs", lambda module, name, used: read.append(name) or lower(module, name, used))
     text = _HEADER + "def root(x): return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
-    high = DetectOptions(least=least("high"))
+    shown = DetectOptions(least=WARNING)
     for name, options, expected in [
-        ("model.py", high, [("root",)]),
-        ("test_model.py", high, []),
+        ("model.py", shown, [("root",)]),
+        ("test_model.py", shown, []),
         ("test_model.py", DetectOptions(), [("root",)]),
         ("test_model.py", DetectOptions(said=("said to be differentiated",), least=0.5), [("root",)]),
     ]:

@@ -96,7 +96,7 @@ def f(n, d):
     b = jnp.where(d > 0, 2 / r, 1.0)
     return a + b
 """
-    (finding,) = check_source(text.encode(), "a.py", Settings(root=Path("/"), confidence="low")).findings
+    (finding,) = check_source(text.encode(), "a.py", Settings(root=Path("/"), level="note")).findings
     assert [place.location.row for place in finding.also] == [7, 5, 5]
     (entry,) = json.loads(FORMATS["json"]([finding], (), RULES, "0"))
     related = [(place["code"], place["kind"], place["location"]["row"]) for place in entry["related"]]

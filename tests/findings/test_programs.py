@@ -285,7 +285,7 @@ PARAMETERS = [
 def test_what_is_found(row: Row) -> None:
     findings = row.check()
     assert {place.code for f in findings for place in f.places} == row.found
-    assert all(f.confidence == "high" and f.witness is not None for f in findings)
+    assert all(f.is_shown and f.witness is not None for f in findings)
     assert all(f.framework == row.framework for f in findings)
 
 
@@ -358,13 +358,13 @@ def test_an_extremum_of_two_masks_reads_both(mask: str) -> None:
     assert finding.witness.inputs == {"x": 0.0}
 
 
-def test_a_mask_that_is_an_argument_of_its_own_is_of_low_confidence() -> None:
+def test_a_mask_that_is_an_argument_of_its_own_is_a_note() -> None:
     """jax#1052 with the flag as an argument: it fails only where two unrelated arguments meet."""
     row = Row("", "def f(temp, a):\n    return jnp.where(temp > 0.5, 0.0, jnp.arctan2(a, a))", set(), ())
     assert row.check() == ()
-    report = check_source(row.text.encode(), "row.py", Settings(confidence="low", root=Path("/")))
+    report = check_source(row.text.encode(), "row.py", Settings(level="note", root=Path("/")))
     (finding,) = report.findings
-    assert (finding.code, finding.confidence) == ("WL105", "low")
+    assert (finding.code, finding.is_shown) == ("WL105", False)
     inputs = finding.witness.inputs
     assert not outcomes("jax", _function(row), [inputs["temp"], inputs["a"]])[0].regular
 

@@ -123,7 +123,7 @@ def test_a_path_that_returns_none_hides_no_other() -> None:
 )
 def test_a_mask_guards_what_is_computed_from_padding(body: str, is_shown: bool) -> None:
     found = findings(f"def f(x, mask, other): return {body}")
-    assert any("padding" in each.evidence or each.confidence == "high" for each in found) is is_shown
+    assert any("padding" in each.evidence or each.is_shown for each in found) is is_shown
 
 
 def test_layers_are_followed() -> None:

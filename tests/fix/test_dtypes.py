@@ -59,7 +59,7 @@ NUMBERS = {
 @pytest.mark.parametrize("why", NUMBERS)
 def test_a_safe_fix_keeps_the_dtype(why: str, tmp_path: Path) -> None:
     framework, body = NUMBERS[why]
-    report, before, after = executed(framework, program(framework, body), tmp_path, confidence="low")
+    report, before, after = executed(framework, program(framework, body), tmp_path, level="note")
     assert report.fixed or report.findings
     given = (0.0,) if "annotation" in why else ()
     for dtype in ("float32", "float64", "float16"):
@@ -81,7 +81,7 @@ def test_an_annotation_says_whether_a_field_is_a_number(annotation: str, safe: b
             def __call__(self, x):
                 return torch.where(self.rate > 0, x / self.rate, x)
     """)  # fmt: skip
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), level="note"), "safe")
     assert bool(report.fixed) is safe
 
 
@@ -104,6 +104,6 @@ def test_no_condition_is_put_on_a_number_of_python() -> None:
             return torch.clamp(x * length / size, min=1e-5)
     """,
     )
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence="low"), "unsafe")
+    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), level="note"), "unsafe")
     assert report.findings
     assert "size != 0" not in report.after.decode()

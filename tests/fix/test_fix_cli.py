@@ -40,7 +40,7 @@ def test_what_is_left_is_reported(project: Path, wherelint: Run) -> None:
     assert output.endswith(
         "file  rule   fixed  left  why\na.py  WL101      1     0\n"
         "b.py  WL102      0     1  unsafe: see --unsafe-fixes\n"
-        "Fixed 1 finding in 1 file.\n1 finding, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
+        "Fixed 1 finding in 1 file.\nFound 1 error (1 fixable with --fix --unsafe-fixes), 2 files checked.\n"
     )
     assert (project / "b.py").read_text() == SUM
     assert wherelint("check", "--fix", "--unsafe-fixes")[0] == CLEAN
@@ -53,7 +53,7 @@ def test_fix_only_neither_reports_nor_fails_for_what_is_left(project: Path, wher
     assert status == CLEAN
     assert output == (
         "file  rule   fixed  left  why\na.py  WL101      1     0\n"
-        "Fixed 1 finding in 1 file.\n1 finding left, 2 files checked.\n1 fixable with --fix --unsafe-fixes.\n"
+        "Fixed 1 finding in 1 file.\n1 error left (1 fixable with --fix --unsafe-fixes), 2 files checked.\n"
     )
     assert (project / "a.py").read_text() == FIXED
 
@@ -67,7 +67,7 @@ def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wh
     write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
     output = wherelint("check", "--fix-only")[1]
     assert "\na.py  WL103      1     1  no rewrite could be proven" in output
-    assert "\n1 finding left, 1 file checked.\n" in output
+    assert "\n1 error left, 1 file checked.\n" in output
 
 
 def test_a_diff_writes_nothing(project: Path, wherelint: Run) -> None:

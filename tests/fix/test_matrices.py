@@ -151,7 +151,7 @@ import jax.numpy as jnp
 def f(s, n, least=1e-8):
     return 1.0 / jnp.sqrt(s[{bounds}]) * (jnp.abs(s[{bounds}]) > least)
 """
-    report = check_source(text.encode(), "f.py", Settings(confidence="low"), "safe")
+    report = check_source(text.encode(), "f.py", Settings(level="note"), "safe")
     scope: dict[str, Any] = {}
     exec(compile(report.after, "f.py", "exec"), scope)
     given = (np.array([4.0, 0.0, 1.0, 4.0, 9.0, 1.0, 1.0, 4.0, 1.0, 1.0], np.float32), 5)

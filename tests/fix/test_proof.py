@@ -213,7 +213,7 @@ READ = {
 @pytest.mark.parametrize("why", READ)
 def test_a_value_that_is_read_stays(why: str, tmp_path: Path) -> None:
     framework, body, given = READ[why]
-    report, before, after = executed(framework, program(framework, body), tmp_path, "safe", confidence="low")
+    report, before, after = executed(framework, program(framework, body), tmp_path, "safe", level="note")
     assert report.fixed or report.findings
     for values in itertools.product(*given.values()):
         old, new = (f(*(tensor(framework, np.float32(v)) for v in values)) for f in (before, after))
@@ -246,7 +246,7 @@ DEFECTS = {
 
 @pytest.mark.parametrize("why", DEFECTS)
 def test_no_fix_ends_in_a_defect(why: str) -> None:
-    report = check_source(program(*DEFECTS[why]).encode(), "f.py", Settings(root=Path("/"), confidence="low"), "safe")
+    report = check_source(program(*DEFECTS[why]).encode(), "f.py", Settings(root=Path("/"), level="note"), "safe")
     assert report.fixed or report.findings
     assert not [problem for problem in report.problems if problem.error]
 
@@ -259,7 +259,7 @@ def test_a_guard_of_what_is_read_is_not_safe() -> None:
             v3 = tf.random.normal(tf.shape(x)) > 0.001
             return tf.where(v3, y / v1, 0.5)
     """)  # fmt: skip
-    report = checked(text, "offer", confidence="low")
+    report = checked(text, "offer", level="note")
     (fix,) = [finding.fix for finding in report.findings]
     assert fix is not None
     assert fix.applicability == "display"
@@ -294,7 +294,7 @@ MOVED = {
 @pytest.mark.parametrize("why", MOVED)
 def test_a_condition_moves_only_where_its_names_are_bound(why: str, tmp_path: Path) -> None:
     framework, body = MOVED[why]
-    report, before, after = executed(framework, program(framework, body), tmp_path, "unsafe", confidence="low")
+    report, before, after = executed(framework, program(framework, body), tmp_path, "unsafe", level="note")
     assert report.fixed or report.findings
     x, y = (tensor(framework, np.array(v, np.float32)) for v in ([0.0, 1.0, 0.3], [0.5, 2.0, -0.4]))
     key = tensor(framework, np.array([10, 52], np.uint32))
@@ -454,7 +454,7 @@ def test_a_floor_that_is_no_zero_is_not_mended_by_a_comparison_with_zero() -> No
             floor = jnp.maximum(g, 1e-30)
             return jnp.array([s / floor, 0.0, 1.0])
     """)  # fmt: skip
-    report = checked(text, "offer", confidence="low")
+    report = checked(text, "offer", level="note")
     assert report.findings
     assert all(f.fix is None or "!= 0" not in "".join(e.content for e in f.fix.edits) for f in report.findings)
 
@@ -470,7 +470,7 @@ def test_where_the_selection_gives_an_infinity_the_gradient_counts_too() -> None
             logpdf = (a - 1.0) * jnp.log(x)
             return within(x, logpdf)
     """)  # fmt: skip
-    report = checked(text, "unsafe", confidence="low")
+    report = checked(text, "unsafe", level="note")
     assert report.findings
     assert not report.fixed
 
@@ -540,7 +540,7 @@ def test_a_fix_keeps_what_an_heir_computes(tmp_path: Path) -> None:
 def test_a_condition_may_be_a_bool_of_python(tmp_path: Path) -> None:
     """The opposite of True is -2 there."""
     text = program("tensorflow", "def f(x, flat):\n    return tf.where(flat > 0, x, tf.sqrt(x))\n")
-    report, before, after = executed("tensorflow", text, tmp_path, confidence="low")
+    report, before, after = executed("tensorflow", text, tmp_path, level="note")
     assert report.fixed
     x = tensor("tensorflow", [1.0, 4.0])
     for flat in (1, 0):
@@ -573,7 +573,7 @@ def test_a_guard_of_a_finite_value_is_not_safe() -> None:
             v1 = torch.exp(x)
             return torch.where(v1 > y, 1.0, v1)
     """)  # fmt: skip
-    report = checked(text, "offer", confidence="low")
+    report = checked(text, "offer", level="note")
     (fix,) = (finding.fix for finding in report.findings)
     assert fix is not None
     assert fix.applicability != "safe" or not any("80" in edit.content for edit in fix.edits)
@@ -739,7 +739,7 @@ def test_a_quotient_that_a_clip_bounds_is_what_it_was(framework: str, tmp_path: 
         def f(x):
             return {written}
     """)  # fmt: skip
-    report, before, after = executed(framework, text, tmp_path, "unsafe", confidence="low")
+    report, before, after = executed(framework, text, tmp_path, "unsafe", level="note")
     assert kept in report.after.decode()
     for x, slope in ((-2.0, -0.25), (0.0, 0.0), (0.25, 0.0), (3.0, -1 / 9)):
         old, new = (value_and_gradient(framework, f, [x]) for f in (before, after))
@@ -753,7 +753,7 @@ def test_a_number_has_no_gradient_to_stop(tmp_path: Path) -> None:
         def f(x, scale=1.0):
             return torch.clamp(scale / x, max=2.0)
     """)  # fmt: skip
-    report, _, after = executed("torch", text, tmp_path, "unsafe", confidence="low")
+    report, _, after = executed("torch", text, tmp_path, "unsafe", level="note")
     assert b"scale / torch.where(x != 0, x, x.detach())" in report.after
     assert [value_and_gradient("torch", after, [x])[1].item() for x in (0.0, 1.0)] == [0.0, -1.0]
 
@@ -773,7 +773,7 @@ def test_what_was_broken_before_a_mask_is_broken_after_it_too() -> None:
 def test_a_guard_that_keeps_a_test_of_the_result_from_asking_is_not_safe() -> None:
     """What is not finite may be mended by who asks; a number that is wrong would not be."""
     body = "def f(x, y):\n    r = x / y\n    return jnp.where(jnp.isfinite(r) & (r < 5.0), r * 0.0, 0.0)\n"
-    report = check_source(program("jax", body).encode(), "f.py", Settings(root=Path("/"), confidence="low"), "offer")
+    report = check_source(program("jax", body).encode(), "f.py", Settings(root=Path("/"), level="note"), "offer")
     (offered,) = (finding.fix for finding in report.findings)
     assert offered is not None
     assert [edit.content for edit in offered.edits] == ["jnp.where(y != 0, y, 1.0)"]

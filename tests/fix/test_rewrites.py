@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from wherelint.evidence.pieces import Level
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -622,7 +623,7 @@ REWRITES = {
 }  # fmt: skip
 
 
-#: The same of findings of low confidence.
+#: The same of notes.
 UNLIKELY = {
     "a power keeps its slope where the exponent leaves it one": ("""
         def f(x, n):
@@ -660,8 +661,8 @@ UNLIKELY = {
 }  # fmt: skip
 
 
-def repaired(text: str, confidence: str = "high") -> FileReport:
-    return check_source(text.encode(), "f.py", Settings(root=Path("/"), confidence=confidence), "unsafe")
+def repaired(text: str, level: Level = "warning") -> FileReport:
+    return check_source(text.encode(), "f.py", Settings(root=Path("/"), level=level), "unsafe")
 
 
 def program(body: str) -> str:
@@ -672,7 +673,7 @@ def program(body: str) -> str:
 def test_what_is_written(why: str) -> None:
     body, lines = UNLIKELY.get(why) or REWRITES[why]
     text = program(body)
-    report = repaired(text, "low" if why in UNLIKELY else "high")
+    report = repaired(text, "note" if why in UNLIKELY else "warning")
     changed = [
         line
         for line in difflib.unified_diff(text.splitlines(), report.after.decode().splitlines(), lineterm="", n=0)

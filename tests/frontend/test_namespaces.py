@@ -58,7 +58,7 @@ def checked(folder: Path, text: str, **others: str) -> FileReport:
 )
 def test_a_backend_is_read_as_numpy(text: str, tmp_path: Path) -> None:
     (finding,) = checked(tmp_path, text).findings
-    assert (finding.code, finding.confidence) == ("WL101", "high")
+    assert (finding.code, finding.is_shown) == ("WL101", True)
     assert finding.location.row == finding.select.location.row  # where it is called, not in the backend
     assert finding.fix is not None
     base = text.rpartition("return ")[2].partition(".where")[0]
@@ -126,4 +126,4 @@ def test_what_is_ordered_beside_an_array_is_a_number() -> None:
     text = "import jax.numpy as jnp\nfrom other import ATOL\n\ndef f(x):\n"
     text += "    d = jnp.where(x > ATOL, 1.0, 0.0) + jnp.where(x <= ATOL, 1.0, 0.0)\n"
     text += "    return jnp.where(d > 0, x / d, 0.0)\n"
-    assert check_source(text.encode(), "a.py", Settings(confidence="low")).findings == ()
+    assert check_source(text.encode(), "a.py", Settings(level="note")).findings == ()

@@ -60,7 +60,7 @@ def check(tmp_path: Path, files: dict[str, str]) -> list[Finding]:
 def test_a_framework_is_reached(tmp_path: Path, imports: str, np: str, files: dict[str, str], framework: str) -> None:
     main = {"pack/main.py": MAIN.format(imports=imports, np=np)}
     (finding,) = check(tmp_path, {f"pack/{name}.py": text for name, text in files.items()} | main)
-    assert (finding.code, finding.framework, finding.confidence) == ("WL101", framework, "high")
+    assert (finding.code, finding.framework, finding.is_shown) == ("WL101", framework, True)
 
 
 @pytest.mark.parametrize(

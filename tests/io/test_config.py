@@ -26,7 +26,8 @@ def test_every_key_is_read(project: Path) -> None:
         select = ["WL1", "all"]
         extend-select = ["wl401"]
         ignore = ["WL107"]
-        confidence = "low"
+        level = "note"
+        fail-on = "warning"
         exclude = ["old/"]
         extend-exclude = ["gen_*.py"]
         respect-gitignore = false
@@ -40,7 +41,8 @@ def test_every_key_is_read(project: Path) -> None:
         select=("WL1", ""),
         extend_select=("WL401",),
         ignore=("WL107",),
-        confidence="low",
+        level="note",
+        fail_on="warning",
         exclude=("old/",),
         extend_exclude=("gen_*.py",),
         respect_gitignore=False,
@@ -61,9 +63,9 @@ def test_every_key_is_read(project: Path) -> None:
         ("ignore = [1]", "'ignore' must be a list of strings, not [1]"),
         ("select = ['WL9']", "'select': no rule starts with 'WL9'"),
         ("select = ['WL108x']", "'select': no rule starts with 'WL108x'"),
-        ("confidence = 2", "'confidence' must be 'high', 'low' or a score from 0 to 1, not 2"),
-        ("confidence = true", "'confidence' must be 'high', 'low' or a score from 0 to 1, not True"),
-        ("confidence = 'medium'", "'confidence' must be 'high', 'low' or a score from 0 to 1, not 'medium'"),
+        ("level = 0.5", "'level' must be 'error', 'warning' or 'note', not 0.5"),
+        ("level = 'high'", "'level' must be 'error', 'warning' or 'note', not 'high'"),
+        ("fail-on = true", "'fail-on' must be 'error', 'warning' or 'note', not True"),
         ("respect-gitignore = 1", "'respect-gitignore' must be true or false, not 1"),
         (
             "per-file-ignores = ['a']",
@@ -178,12 +180,12 @@ def test_the_longest_prefix_wins_and_ignore_wins_a_tie(settings: Settings, codes
 
 
 def test_the_command_line_selects_afresh_and_ignores_in_addition() -> None:
-    configured = Settings(select=("WL1",), extend_select=("WL401",), ignore=("WL107",), confidence="low")
+    configured = Settings(select=("WL1",), extend_select=("WL401",), ignore=("WL107",), level="note")
     fresh = Overrides(select=("WL2",), ignore=("WL203",)).apply(configured)
-    assert (fresh.select, fresh.extend_select, fresh.ignore, fresh.confidence) == (("WL2",), (), ("WL203",), "low")
-    added = Overrides(ignore=("WL108",), extend_select=("WL402",), confidence="high").apply(configured)
+    assert (fresh.select, fresh.extend_select, fresh.ignore, fresh.level) == (("WL2",), (), ("WL203",), "note")
+    added = Overrides(ignore=("WL108",), extend_select=("WL402",), level="error", fail_on="note").apply(configured)
     assert (added.select, added.extend_select, added.ignore) == (("WL1",), ("WL401", "WL402"), ("WL107", "WL108"))
-    assert added.confidence == "high"
+    assert (added.level, added.fail_on) == ("error", "note")
 
 
 @pytest.mark.parametrize(
@@ -227,13 +229,13 @@ def test_the_default_excludes_are_directories() -> None:
 
 
 def test_a_file_extends_another(tmp_path: Path) -> None:
-    (tmp_path / "base.toml").write_text("ignore = ['WL107']\nconfidence = 'low'\n")
+    (tmp_path / "base.toml").write_text("ignore = ['WL107']\nlevel = 'note'\n")
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "more.toml").write_text("extend = '../base.toml'\nexclude = ['x/']\n")
-    (tmp_path / "pyproject.toml").write_text("[tool.wherelint]\nextend = 'team/more.toml'\nconfidence = 'high'\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.wherelint]\nextend = 'team/more.toml'\nlevel = 'error'\n")
     settings = load(tmp_path / "pyproject.toml")
     assert settings is not None
-    assert (settings.ignore, settings.confidence, settings.exclude) == (("WL107",), "high", ("x/",))
+    assert (settings.ignore, settings.level, settings.exclude) == (("WL107",), "error", ("x/",))
     assert settings.root == tmp_path
 
 
@@ -243,12 +245,12 @@ def test_a_file_extends_another(tmp_path: Path) -> None:
         ("3", "pyproject.toml: [tool.wherelint] 'extend' must be the path of a file, not 3"),
         ("'none.toml'", "pyproject.toml: [tool.wherelint] 'extend': DIR/none.toml: no such file"),
         ("'pyproject.toml'", "pyproject.toml: [tool.wherelint] 'extend': the files extend each other in a circle"),
-        ("'base.toml'", "base.toml: has no key 'confidense'; did you mean 'confidence'?"),
+        ("'base.toml'", "base.toml: has no key 'levl'; did you mean 'level'?"),
         ("'circle.toml'", "circle.toml: 'extend': the files extend each other in a circle"),
     ],
 )
 def test_a_file_that_cannot_be_extended(tmp_path: Path, value: str, message: str) -> None:
-    (tmp_path / "base.toml").write_text("ignore = []\nconfidense = 'low'\n")
+    (tmp_path / "base.toml").write_text("ignore = []\nlevl = 'note'\n")
     (tmp_path / "circle.toml").write_text("extend = 'pyproject.toml'\n")
     (tmp_path / "pyproject.toml").write_text(f"[tool.wherelint]\nextend = {value}\n")
     with pytest.raises(ConfigError) as caught:

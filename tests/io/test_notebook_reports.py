@@ -41,13 +41,13 @@ def test_text(wherelint) -> None:
     status, output, errors = wherelint("check")
     assert status == 1
     assert output.startswith(
-        "a.ipynb:cell 3:2:9: WL101 unmasked-sqrt\n"
+        "a.ipynb:cell 3:2:9: error: WL101 unmasked-sqrt\n"
         "  |\n2 |     y = jnp.sqrt(x)\n  |         ^^^^^^^^^^^\n"
         "3 |     return jnp.where(x > 0, y, 0.0)\n  |            ------------------------ the where\n"
     )
     assert "+    y = jnp.sqrt(jnp.where(x > 0, x, 1.0))\n" in output
     assert errors.startswith("warning: a.ipynb:cell 4:1:7: does not parse as Python")
-    assert wherelint("check", "-q", "--output-format", "concise")[1].startswith("a.ipynb:cell 3:2:9: WL101 ")
+    assert wherelint("check", "-q", "--output-format", "concise")[1].startswith("a.ipynb:cell 3:2:9: error: WL101 ")
 
 
 def test_json(wherelint) -> None:

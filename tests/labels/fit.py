@@ -71,7 +71,7 @@ def rows(entries: Sequence[dict[str, Any]], cache: Path) -> list[Row]:
         paths = sorted(path for path in there if any(f"/{path}".endswith(f"/{name}") for name in names))
         command = [sys.executable, "-m", "wherelint", "check", "--isolated", "--exit-zero", "--output-format", "json"]
         run = subprocess.run(
-            [*command, "--confidence", "low", *paths], cwd=root, capture_output=True, text=True, check=True
+            [*command, "--level", "note", *paths], cwd=root, capture_output=True, text=True, check=True
         )
         findings = [finding for finding in json.loads(run.stdout) if finding["code"]]
         for entry in group:

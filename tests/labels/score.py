@@ -31,7 +31,9 @@ from typing import Any
 
 Label = dict[str, Any]
 _COMMIT = re.compile("[0-9a-f]{12}")
-#: Confidence of the findings in each statement: (path, first row) -> "high", "low".
+#: What is shown by default.
+SHOWN = ("error", "warning")
+#: The level of the finding in each statement, by (path, first row).
 Flags = Mapping[tuple[str, int], str]
 
 
@@ -59,7 +61,7 @@ def flags(labels: Iterable[Label], root: Path, *arguments: str) -> dict[tuple[st
     command = [sys.executable, "-m", "wherelint", "check", "--isolated", "--exit-zero", "--output-format", "json"]
     paths = sorted({label["path"] for label in labels})
     run = subprocess.run(
-        [*command, "--confidence", "low", *arguments, *paths], cwd=root, capture_output=True, text=True, check=True
+        [*command, "--level", "note", *arguments, *paths], cwd=root, capture_output=True, text=True, check=True
     )
     found: dict[tuple[str, int], str] = {}
     for finding in json.loads(run.stdout):
@@ -70,13 +72,13 @@ def flags(labels: Iterable[Label], root: Path, *arguments: str) -> dict[tuple[st
             here = (label["path"], first)
             for place in places:
                 same = Path(place["filename"]).as_posix().endswith(label["path"])
-                if same and first <= place["location"]["row"] <= last and found.get(here) != "high":
-                    found[here] = finding["confidence"]
+                if same and first <= place["location"]["row"] <= last and found.get(here) not in SHOWN:
+                    found[here] = finding["severity"]
     return found
 
 
 def figures(labels: Iterable[Label], found: Flags) -> dict[str, float]:
-    """Precision and guard recall of what is shown by default, recall of everything, and the worth of low confidence."""
+    """Precision and guard recall of what is shown by default, recall of everything, and the worth of notes."""
     said = [(label["score"], found.get((label["path"], label["lines"][0]))) for label in labels]
 
     def count(scores: str, *levels: str | None) -> int:
@@ -85,14 +87,14 @@ def figures(labels: Iterable[Label], found: Flags) -> dict[str, float]:
     def share(part: int, *rest: int) -> float:
         return round(part / sum(rest), 3) if sum(rest) else float("nan")
 
-    high, low, silent = count("unsafe", "high"), count("unsafe", "low"), count("unsafe", None)
-    guards = count("unsafe-guard", "high")
+    shown, notes, silent = count("unsafe", *SHOWN), count("unsafe", "note"), count("unsafe", None)
+    guards = count("unsafe-guard", *SHOWN)
     return {
         "labels": len(said),
-        "precision": share(high, high, count("safe", "high")),
-        "guard recall": share(guards, guards, count("unsafe-guard", "low", None)),
-        "wide recall": share(high + low, high + low, silent),
-        "precision of low confidence": share(low, low, count("safe", "low")),
+        "precision": share(shown, shown, count("safe", *SHOWN)),
+        "guard recall": share(guards, guards, count("unsafe-guard", "note", None)),
+        "wide recall": share(shown + notes, shown + notes, silent),
+        "precision of notes": share(notes, notes, count("safe", "note")),
     }
 
 
@@ -120,7 +122,7 @@ def main() -> None:
         print(file.name, figures(labels, found), f"{time.perf_counter() - started:.0f} s")
         for label in labels if options.misses else []:
             level = found.get((label["path"], label["lines"][0]))
-            if (level == "high") == (label["score"] == "safe") and label["score"] != "either":
+            if (level in SHOWN) == (label["score"] == "safe") and label["score"] != "either":
                 place = f"{label['path']}:{label['lines'][0]}"
                 print(f"  {label['id']} {label['score']}, said {level}: {place} {label['why']}")
 

@@ -43,7 +43,7 @@ OPTIONS = [
     ["--show-files"],
     ["--show-settings"],
     ["--color", "always"],
-    ["--confidence", "low"],
+    ["--level", "note"],
 ]
 
 

@@ -35,7 +35,7 @@ def test_the_message_names_the_place(package: Path, capsys: pytest.CaptureFixtur
 def test_the_frame_of_the_other_file(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):  # the second from the cache
         assert output(capsys, "full").splitlines()[:8] == [
-            "pack/main.py:6:29: WL101 unmasked-sqrt",
+            "pack/main.py:6:29: error: WL101 unmasked-sqrt",
             "  |",
             "6 |     return jnp.where(x > 0, root(x), 0.0)",
             "  |            -----------------^^^^^^^------",

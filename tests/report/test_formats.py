@@ -19,6 +19,7 @@ from conftest import UNSAFE, environment
 from jsonschema import Draft4Validator
 
 from wherelint import __version__
+from wherelint.evidence.pieces import Level
 from wherelint.finding import (
     AfterFix,
     Confirmation,
@@ -51,13 +52,13 @@ FINDING = Finding(
     function="f",
     framework="jax",
     op="sqrt",
-    confidence="high",
+    level="error",
     witness=Witness({"x": 0.0}, 0.0, {"x": math.nan}),
     noqa_row=5,
 )
 LOW = replace(
     FINDING,
-    confidence="low",
+    level="note",
     evidence=("incidental", "random"),
     location=Location(7, 1),
     end_location=Location(9, 2),
@@ -169,6 +170,30 @@ def test_a_format_is_imported_when_it_is_used(style: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, env=environment())
 
 
+#: What stands in each format for an error, a warning and a note.
+LEVELS = {
+    "json": ['"severity": "error"', '"severity": "warning"', '"severity": "note"'],
+    "json-lines": ['"severity": "error"', '"severity": "warning"', '"severity": "note"'],
+    "sarif": [
+        '"level": "error",\n          "rank"',
+        '"level": "warning",\n          "rank"',
+        '"level": "note",\n          "rank"',
+    ],
+    "github": ["::error ", "::warning ", "::notice "],
+    "gitlab": ['"severity": "major"', '"severity": "minor"', '"severity": "info"'],
+    "junit": ['<failure message="of', '<skipped message="of', '<skipped message="of'],
+    "html": ['data-level="error"', 'data-level="warning"', 'data-level="note"'],
+}
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_every_format_has_the_level(style: str) -> None:
+    levels: list[Level] = ["error", "warning", "note"]
+    for level, expected in zip(levels, LEVELS[style], strict=True):
+        text = render(style, [replace(FINDING, level=level, message="of it")])
+        assert {mark for mark in LEVELS[style] if mark in text} == {expected}
+
+
 # JSON.
 
 
@@ -236,7 +261,7 @@ def test_sarif_of_a_finding() -> None:
     assert run["columnKind"] == "unicodeCodePoints"
     high, low = run["results"]
     assert run["tool"]["driver"]["rules"][high["ruleIndex"]]["id"] == high["ruleId"] == "WL101"
-    assert (high["level"], low["level"]) == ("error", "warning")
+    assert (high["level"], low["level"]) == ("error", "note")
     assert high["rank"] > low["rank"]
     assert high["message"]["text"] == (
         f"{FINDING.message}. Witness: at x = 0.0 the value is 0.0 and the gradient with respect to x is nan"
@@ -268,7 +293,6 @@ def test_sarif_shows_the_selections() -> None:
 def test_sarif_has_what_else_is_known() -> None:
     (result,) = sarif([RICH])["results"]
     assert result["properties"] == {
-        "confidence": "high",
         "framework": "tensorflow",
         "modes": ["xla"],
         "op": "sqrt",
@@ -284,7 +308,7 @@ def test_sarif_has_what_else_is_known() -> None:
         },
     }
     (bare,) = sarif([UNFIXED])["results"]
-    assert bare["properties"].keys() == {"confidence", "framework", "op", "witness"}
+    assert bare["properties"].keys() == {"framework", "op", "witness"}
     assert "logicalLocations" not in bare["locations"][0]
 
 
@@ -400,7 +424,7 @@ def test_github_word_for_word() -> None:
         "::error file=pkg/a.py,line=5,col=29,endLine=5,endColumn=40,title=wherelint (WL101)::pkg/a.py:5:29: WL101 "
         f"{FINDING.message}%0Aat x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
         # GitHub takes no columns if there is more than one line.
-        f"::warning file=pkg/a.py,line=7,endLine=9,title=wherelint (WL101)::pkg/a.py:7:1: WL101 {FINDING.message}",
+        f"::notice file=pkg/a.py,line=7,endLine=9,title=wherelint (WL101)::pkg/a.py:7:1: WL101 {FINDING.message}",
         "::error file=broken.py,line=3,col=4,endLine=3,endColumn=4,title=wherelint"
         "::broken.py:3:4: does not parse as Python 3.11: '{' was never closed",
         "::error file=gone.py,title=wherelint::gone.py: no such file or directory",
@@ -441,7 +465,7 @@ def test_gitlab_of_findings() -> None:
             "positions": {"begin": {"line": 5, "column": 29}, "end": {"line": 5, "column": 40}},
         },
     }
-    assert low["severity"] == "minor"
+    assert low["severity"] == "info"
     assert render("gitlab") == "[]"
 
 
@@ -491,7 +515,7 @@ def test_junit_of_findings() -> None:
         "witness: at x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
         f"help: {get('WL101').help}",
     ]
-    assert low[0].attrib["type"] == "warning"
+    assert (low[0].tag, low[0].attrib["type"]) == ("skipped", "note")
 
 
 def test_junit_of_problems() -> None:

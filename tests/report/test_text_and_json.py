@@ -11,6 +11,7 @@ from typing import Literal
 
 import pytest
 
+from wherelint.evidence.pieces import Level
 from wherelint.finding import Edit, FileReport, Finding, Fix, Location, Problem, Selection, Witness
 from wherelint.report import text
 from wherelint.report.formats import json
@@ -33,10 +34,12 @@ FINDING = Finding(
     function="f",
     framework="jax",
     op="sqrt",
-    confidence="high",
+    level="error",
     witness=Witness({"x": 0.0}, 0.0, {"x": math.nan}),
     noqa_row=5,
 )
+WARNING, NOTE = replace(FINDING, level="warning"), replace(FINDING, level="note")
+FIXABLE = replace(FINDING, fix=Fix("safe", "", (Edit("y", Location(5, 38), Location(5, 39)),)))
 HELPS = {"WL101": "mask the operand too (the double where): `where(c, sqrt(where(c, x, 1.0)), y)`"}
 
 
@@ -68,7 +71,7 @@ def at(source: str, operation: str, selection: str) -> Finding:
 
 def test_full() -> None:
     assert full() == (
-        "pkg/a.py:5:29: WL101 unmasked-sqrt\n"
+        "pkg/a.py:5:29: error: WL101 unmasked-sqrt\n"
         "  |\n"
         "5 |     return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
         "  |            -----------------^^^^^^^^^^^------\n"
@@ -159,10 +162,19 @@ def test_a_place_beyond_the_text_does_not_crash() -> None:
     assert "WL101" in full(replace(FINDING, location=Location(1, 90), end_location=Location(1, 99)), "x = 1\n")
 
 
-def test_low_confidence_is_said() -> None:
-    low = replace(FINDING, confidence="low")
-    assert full(low).startswith("pkg/a.py:5:29: WL101 unmasked-sqrt (low confidence)\n")
-    assert "".join(piece for piece, _ in text.concise(low)).endswith("nan (low confidence)")
+@pytest.mark.parametrize(
+    ("level", "why", "color"),
+    [("error", "why an error", "1;31"), ("warning", "why a warning", "1;33"), ("note", "why a note", "36")],
+)
+def test_the_level_is_said_and_why(level: Level, why: str, color: str) -> None:
+    finding = replace(FINDING, level=level, evidence=("below zero", "direct"))
+    assert full(finding).startswith(f"pkg/a.py:5:29: {level}: WL101 unmasked-sqrt\n")
+    because = "the condition tests the operand that is singular, but an input has to be below zero"
+    assert f"  {why}: {because}\n" in full(finding, width=120)
+    assert f"\x1b[{color}m{level}" in full(finding, color=True)
+    line = text.concise(finding)
+    assert "".join(piece for piece, _ in line) == f"pkg/a.py:5:29: {level}: WL101 {FINDING.message}"
+    assert (level, level) in line
 
 
 @pytest.mark.parametrize(
@@ -227,9 +239,9 @@ def test_why_there_is_no_fix_is_said_after_the_help() -> None:
     ("kinds", "said"),
     [
         ([], ""),
-        (["safe", "safe"], "2 fixable with --fix."),
-        (["safe", "unsafe"], "1 fixable with --fix, 1 more with --fix --unsafe-fixes."),
-        (["unsafe"], "1 fixable with --fix --unsafe-fixes."),
+        (["safe", "safe"], " (2 fixable with --fix)"),
+        (["safe", "unsafe"], " (1 fixable with --fix, 1 more with --fix --unsafe-fixes)"),
+        (["unsafe"], " (1 fixable with --fix --unsafe-fixes)"),
     ],
 )
 def test_what_can_be_fixed_is_counted(kinds: list[Literal["safe", "unsafe"]], said: str) -> None:
@@ -255,7 +267,7 @@ def test_square_brackets_and_emoji_codes_survive_colours() -> None:
 
 def test_concise() -> None:
     line = "".join(piece for piece, _ in text.concise(FINDING))
-    assert line == f"pkg/a.py:5:29: WL101 {FINDING.message}"
+    assert line == f"pkg/a.py:5:29: error: WL101 {FINDING.message}"
 
 
 def test_code_is_as_wide_as_the_terminal_and_sentences_are_not() -> None:
@@ -269,24 +281,35 @@ def test_code_is_as_wide_as_the_terminal_and_sentences_are_not() -> None:
     ("findings", "hidden", "files", "expected"),
     [
         ([], 0, 1, "No findings, 1 file checked."),
-        ([FINDING], 0, 2, "1 finding, 2 files checked."),
-        ([FINDING, replace(FINDING, filename="b.py")], 0, 9, "2 findings in 2 files, 9 files checked."),
-        (
-            [],
-            1,
-            3,
-            "No findings, 3 files checked.\n1 finding of low confidence is hidden; see with --confidence low.",
-        ),
-        (
-            [],
-            2,
-            3,
-            "No findings, 3 files checked.\n2 findings of low confidence are hidden; see with --confidence low.",
-        ),
+        ([FINDING], 0, 2, "Found 1 error, 2 files checked."),
+        ([FINDING, replace(FINDING, filename="b.py")], 0, 9, "Found 2 errors in 2 files, 9 files checked."),
+        ([WARNING, FINDING, WARNING], 0, 1, "Found 1 error and 2 warnings, 1 file checked."),
+        ([NOTE, WARNING, FINDING], 0, 1, "Found 1 error, 1 warning and 1 note, 1 file checked."),
+        ([FIXABLE, WARNING], 0, 1, "Found 1 error and 1 warning (1 fixable with --fix), 1 file checked."),
+        ([], 1, 3, "No findings, 3 files checked.\n1 note is hidden; see it with --level note."),
+        ([], 5, 3, "No findings, 3 files checked.\n5 notes are hidden; see them with --level note."),
     ],
 )
 def test_summary(findings: list[Finding], hidden: int, files: int, expected: str) -> None:
     assert text.summary(findings, hidden, files) == expected
+
+
+def test_summary_of_what_is_left() -> None:
+    assert text.summary([FINDING, NOTE], 0, 1, left=True) == "1 error and 1 note left, 1 file checked."
+    assert text.summary([], 0, 1, left=True) == "No findings left, 1 file checked."
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        ([], ""),
+        (["warning"], "No errors, so the exit status is 0; --fail-on warning makes it 1."),
+        (["note", "warning"], "No errors, so the exit status is 0; --fail-on warning makes it 1."),
+        (["note"], "No errors or warnings, so the exit status is 0; --fail-on note makes it 1."),
+    ],
+)
+def test_why_the_exit_status_is_0(findings: list[Level], expected: str) -> None:
+    assert text.passing([replace(FINDING, level=level) for level in findings]) == expected
 
 
 @pytest.mark.parametrize(
@@ -306,12 +329,20 @@ def test_problem_lines() -> None:
 
 
 def test_statistics() -> None:
-    findings = [replace(FINDING, code="WL103", name="unmasked-division"), FINDING, FINDING]
-    assert text.statistics(findings) == ["     2  WL101  unmasked-sqrt", "     1  WL103  unmasked-division"]
+    findings = [NOTE, NOTE, NOTE, WARNING, replace(FINDING, code="WL103", name="unmasked-division"), FINDING, FINDING]
+    assert text.statistics(findings) == [
+        "     2  error    WL101  unmasked-sqrt",
+        "     1  error    WL103  unmasked-division",
+        "     1  warning  WL101  unmasked-sqrt",
+        "     3  note     WL101  unmasked-sqrt",
+    ]
+    first, *_, last = stdlib_json.loads(text.statistics_json(findings))
+    assert first == {"severity": "error", "code": "WL101", "name": "unmasked-sqrt", "count": 2}
+    assert last == {"severity": "note", "code": "WL101", "name": "unmasked-sqrt", "count": 3}
 
 
 def test_json_has_the_documented_fields() -> None:
-    rendered = json.render([FINDING])
+    rendered = json.render([replace(FINDING, evidence=("at the boundary", "direct"))])
     (finding,) = stdlib_json.loads(rendered)
     assert finding == {
         "url": None,
@@ -328,9 +359,10 @@ def test_json_has_the_documented_fields() -> None:
         "framework": "jax",
         "modes": [],
         "op": "sqrt",
-        "confidence": "high",
-        "score": 0.62,
-        "evidence": [],
+        "severity": "error",
+        "score": 0.79,
+        "why": "the condition tests the operand that is singular",
+        "evidence": ["at the boundary", "direct"],
         "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}},
         "noqa_row": 5,
         "fix": None,

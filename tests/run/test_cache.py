@@ -27,7 +27,7 @@ from wherelint.run.result import Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BROKEN = "def f(:\n"
-#: A finding of low confidence: the mask has nothing to do with the divisor.
+#: A note: the mask has nothing to do with the divisor.
 LOW = "import jax.numpy as jnp\n\n\ndef f(x, y, k):\n    return jnp.where(k, x / y, 0.0)\n"
 #: A package whose helper has what its caller guards.
 CALLER = (
@@ -162,7 +162,7 @@ class TestTheSame:
         check_paths(["."], cache=".wherelint_cache", progress=lambda done, total: seen.append((done, total)))
         assert seen == [(1, 3), (2, 3), (3, 3)]
 
-    def test_findings_of_low_confidence_are_kept_apart(
+    def test_notes_are_kept_apart(
         self, project: Path, capsys: pytest.CaptureFixture[str], checked: Callable[[], list[str]]
     ) -> None:
         write(project, {"a.py": LOW})
@@ -172,7 +172,7 @@ class TestTheSame:
         assert wherelint(capsys, "check") == cold
         assert wherelint(capsys, "check", "--fix") == cold
         assert checked() == []
-        assert "1 finding" in wherelint(capsys, "check", "--confidence", "low")[1]
+        assert "Found 1 note" in wherelint(capsys, "check", "--level", "note")[1]
         assert checked() == ["a.py"]
 
 
@@ -196,7 +196,7 @@ class TestWhatChanges:
         [
             'ignore = ["WL101"]',
             'extend-select = ["WL401"]',
-            'confidence = "low"',
+            'level = "note"',
             'per-file-ignores = {"a.py" = ["WL101"]}',
             'aliases = {"mine" = "jax.numpy"}',
         ],

@@ -56,7 +56,7 @@ def test_processes_change_nothing(project: Path, capfd: pytest.CaptureFixture[st
     write(project, {"broken.py": "def f(:\n", "a/b.py": UNSAFE, "c.py": SAFE, "low.py": SAFE})
     outputs = []
     for jobs in ("1", "3"):
-        arguments = ["--output-format", output_format, "--confidence", "low", "--no-cache"]
+        arguments = ["--output-format", output_format, "--level", "note", "--no-cache"]
         status = main(["check", ".", "-j", jobs, *arguments])
         outputs.append((status, *capfd.readouterr()))
     assert outputs[0] == outputs[1]

@@ -66,14 +66,14 @@ def h(ok, m):
                 "inputs that the condition reads: x, y",
                 "hazard    divide at 12:28: at x = 0.0, y = 0.0 the value is 0.0, the gradient x: nan, y: nan",
                 "finding   WL103 unmasked-division at 12:28: ",
-                "high confidence; shown",
+                ": error; shown",
                 "fix       safe: mask the operand",
                 "          +    bad = jnp.where(r > 0, 1 / jnp.where(r > 0, r, 1.0), 0.0)",
             ],
         ),
         (13, ["this row reads x (float)\n", "no hazard: nothing that it reads is singular", "finding   none"]),
-        (14, ["finding   WL103", "low confidence; not shown: below 0.5"]),
-        (15, ["finding   WL101", "high confidence; not shown: a comment silences it"]),
+        (14, ["finding   WL103", ": note; not shown: the level is warning"]),
+        (15, ["finding   WL101", ": error; not shown: a comment silences it"]),
         (20, ["no hazard: at 106 the gradient is finite; at 10 the function as a whole is not finite"]),
         (24, ["finding   WL110", "fix       no fix is offered: no number stands for a matrix"]),
     ],
@@ -97,14 +97,14 @@ def test_evidence_has_weights_that_make_the_score(wherelint: Run, project: Path)
 
 
 def test_the_settings_count(wherelint: Run, project: Path) -> None:
-    write(project, {"a.py": PROGRAM, "pyproject.toml": "[tool.wherelint]\nignore = ['WL103']\nconfidence = 'low'\n"})
+    write(project, {"a.py": PROGRAM, "pyproject.toml": "[tool.wherelint]\nignore = ['WL103']\nlevel = 'note'\n"})
     assert "not shown: the rule is off" in wherelint("debug", "a.py:12")[1]
-    assert "low confidence; shown" in wherelint("debug", "a.py:14", "--config", str(_low(project)))[1]
+    assert ": note; shown" in wherelint("debug", "a.py:14", "--config", str(_low(project)))[1]
 
 
 def _low(project: Path) -> Path:
     path = project / "low.toml"
-    path.write_text("confidence = 'low'\n")
+    path.write_text("level = 'note'\n")
     return path
 
 

@@ -18,7 +18,7 @@ from wherelint.run import engine
 from wherelint.run.check import check_source
 from wherelint.run.engine import check_targets
 
-LOW = UNSAFE.replace("def f", "def f_low")
+NOTE = UNSAFE.replace("def f", "def f_note")
 
 
 def problem(report: FileReport) -> Problem:
@@ -39,16 +39,16 @@ class TestFilters:
         assert check_source(SAFE.encode(), "a.py", Settings()) == FileReport("a.py")
         assert check_source(b"", "a.py", Settings()) == FileReport("a.py")
 
-    def test_low_confidence_is_shown_on_request(self) -> None:
-        assert check_source(LOW.encode(), "a.py", Settings()) == FileReport("a.py")
-        assert len(check_source(LOW.encode(), "a.py", Settings(confidence="low")).findings) == 1
+    def test_a_note_is_shown_on_request(self) -> None:
+        assert check_source(NOTE.encode(), "a.py", Settings()) == FileReport("a.py")
+        assert len(check_source(NOTE.encode(), "a.py", Settings(level="note")).findings) == 1
 
     def test_noqa(self) -> None:
         assert not check_source(UNSAFE.replace("0.0)", "0.0)  # noqa: WL101").encode(), "a.py", Settings()).findings
         assert check_source(UNSAFE.replace("0.0)", "0.0)  # noqa: WL102").encode(), "a.py", Settings()).findings
 
     def test_findings_are_sorted(self) -> None:
-        report = check_source((UNSAFE + UNSAFE).encode(), "a.py", Settings(confidence="low"))
+        report = check_source((UNSAFE + UNSAFE).encode(), "a.py", Settings(level="note"))
         assert [finding.location.row for finding in report.findings] == [5, 10]
 
     def test_opt_in_codes_reach_the_detection_when_selected(self) -> None:
@@ -163,7 +163,7 @@ def raiser(error: BaseException) -> Callable[..., NoReturn]:
 
 @pytest.mark.usefixtures("fake_detect")
 def test_many_files(project: Path) -> None:
-    write(project, {f"{name}.py": text for name, text in zip("abcd", [UNSAFE, SAFE, LOW, "def f(:"], strict=True)})
+    write(project, {f"{name}.py": text for name, text in zip("abcd", [UNSAFE, SAFE, NOTE, "def f(:"], strict=True)})
     targets, _ = discover(["."], Configuration(Overrides()))
     done: list[int] = []
     result = check_targets(targets, 1, done.append)

@@ -18,7 +18,7 @@ def test_an_unmasked_root_is_found_at_zero() -> None:
     root_of_x = op("sqrt", X)
     (hazard,) = hazards(where(positive(X), root_of_x, 0.0))
     assert hazard.op is root_of_x
-    assert hazard.confidence == "high"
+    assert hazard.is_shown
     assert named(hazard) == {"x": [0.0] * LANES}
     assert (hazard.value == 0).all()
     assert np.isnan(hazard.gradient[X]).all()
@@ -45,15 +45,15 @@ def test_a_witness_needs_a_finite_value() -> None:
     assert hazards(where(positive(X), op("log", X), op("log", X))) == []
 
 
-def test_moving_only_the_guard_is_high_confidence() -> None:
+def test_moving_only_the_guard_is_shown() -> None:
     (sure,) = hazards(where(op("not_equal", X, 0.0), op("divide", Y, X), 0.0))
-    assert sure.confidence == "high"
+    assert sure.is_shown
     assert set(named(sure)["x"]) == {0.0}
 
 
-def test_moving_anything_else_is_low_confidence() -> None:
+def test_moving_anything_else_is_a_note() -> None:
     (unsure,) = hazards(where(positive(Y), op("divide", 1.0, X), 0.0))
-    assert unsure.confidence == "low"
+    assert not unsure.is_shown
 
 
 def test_what_is_evaluated_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_what_is_evaluated_at_once_changes_nothing(monkeypatch: pytest.MonkeyPat
     assert set(counts) <= {0, 1}  # to simplify a witness takes no more probes than it has inputs
 
 
-def test_low_confidence_can_be_left_out() -> None:
+def test_notes_can_be_left_out() -> None:
     root = where(positive(Y), op("divide", 1.0, X), 0.0)
     assert search(root).hazards(low=False) == []
 
@@ -91,12 +91,12 @@ def test_facts_drop_the_probes_that_contradict_them() -> None:
 
 def test_a_fact_about_something_else_drops_nothing() -> None:
     root = where(positive(X), op("log", X), 0.0, path_conditions=(positive(Y),))
-    assert [h.confidence for h in hazards(root)] == ["high"]
+    assert [h.is_shown for h in hazards(root)] == [True]
 
 
 def test_what_is_found_under_facts_that_contradict_each_other_is_unsure() -> None:
     root = where(positive(X), op("log", X), 0.0, path_conditions=(positive(Y), op("less", Y, 0.0)))
-    assert [h.confidence for h in hazards(root)] == ["low"]
+    assert [h.is_shown for h in hazards(root)] == [False]
     assert search(root).hazards(low=False) == []
 
 
@@ -123,7 +123,7 @@ def test_the_witness_still_shows_the_hazard_after_it_was_simplified() -> None:
     ids=["chain", "power", "sum"],
 )
 def test_two_runs_give_the_same_witnesses(root: Node) -> None:
-    first, second = ([(h.op, h.confidence, named(h)) for h in hazards(root)] for _ in range(2))
+    first, second = ([(h.op, h.level, named(h)) for h in hazards(root)] for _ in range(2))
     assert first == second
     assert first
 
@@ -149,7 +149,7 @@ def test_a_norm_of_a_difference_can_be_zero() -> None:
     norm = op("norm", op("subtract", X, Y))
     found = hazards(where(op("greater", norm, 0.0), norm, 0.0))
     assert [h.op for h in found] == [norm]
-    assert found[0].confidence == "high"
+    assert found[0].is_shown
 
 
 def test_what_is_centred_is_not_zero_everywhere() -> None:
@@ -158,30 +158,30 @@ def test_what_is_centred_is_not_zero_everywhere() -> None:
     assert hazards(where(positive(X), op("add", op("square", centred), X), 0.0)) == []
 
 
-def test_a_guard_with_a_margin_is_low_confidence() -> None:
+def test_a_guard_with_a_margin_is_a_note() -> None:
     # where(t > 0, rsqrt(t + eps), 0) fails only beyond the boundary that the author protected.
     safe = hazards(where(positive(X), op("sqrt", op("add", X, 1e-3)), 0.0))
-    assert all(h.confidence == "low" for h in safe)
+    assert all(not h.is_shown for h in safe)
     bare = hazards(where(positive(X), op("sqrt", X), 0.0))
-    assert [h.confidence for h in bare] == ["high"]
+    assert [h.is_shown for h in bare] == [True]
 
 
 def test_an_epsilon_that_float32_loses_is_no_margin() -> None:
     (hazard,) = hazards(where(positive(X), op("sqrt", op("add", X, 1e-50)), 0.0))
-    assert hazard.confidence == "high"
+    assert hazard.is_shown
 
 
 def test_a_quotient_that_the_condition_compares_is_incidental() -> None:
     a, b = leaf("a"), leaf("b")
     position = op("divide", op("subtract", X, a), op("subtract", b, a))
     found = hazards(where(op("less", position, 1.0), op("sin", position), 0.0))
-    assert all(h.confidence == "low" for h in found)
+    assert all(not h.is_shown for h in found)
 
 
 def test_a_test_for_nan_is_explicit() -> None:
     quotient = op("divide", X, Y)
     found = hazards(where(op("isfinite", quotient), quotient, 0.0))
-    assert [(h.op, h.confidence) for h in found] == [(quotient, "high")]
+    assert [(h.op, h.is_shown) for h in found] == [(quotient, True)]
 
 
 def test_missing_data_has_no_gradient_to_lose() -> None:
@@ -237,9 +237,9 @@ def test_a_hazard_of_xla_may_not_show_in_eager_mode() -> None:
 def test_every_kind_of_selection_is_searched(root: Node, kind: str) -> None:
     found = hazards(root)
     if root.op == "lane":  # nothing says that the other elements are special
-        assert all(h.confidence == "low" for h in found)
+        assert all(not h.is_shown for h in found)
     else:
-        assert [(h.confidence, h.select.selection) for h in found] == [("high", kind)]
+        assert [(h.is_shown, h.select.selection) for h in found] == [(True, kind)]
 
 
 def test_a_clip_onto_the_singular_point_is_the_root_of_its_own_search() -> None:

@@ -397,15 +397,16 @@ class TestSettings:
             table(settings)
             editor.until(lambda found=found: bool(editor.published[uri][-1].diagnostics) is found)
 
-    def test_low_confidence(self, editor: Editor, table: Callable[[str], None]) -> None:
-        table('confidence = "low"')
+    def test_a_note(self, editor: Editor, table: Callable[[str], None]) -> None:
+        table('level = "note"')
         text = UNSAFE.replace("f(x)", "f(x, y)").replace("sqrt(x)", "sqrt(y)")
         uri = editor.open("a.py", text)
         (found,) = editor.diagnostics(uri)
         assert found.severity == types.DiagnosticSeverity.Information
         hover = editor.hover(uri, "sqrt")
         assert hover is not None
-        assert "(low confidence)" in value(hover)
+        assert value(hover).startswith("note: **WL101**")
+        assert "Why a note: " in value(hover)
 
     def test_a_broken_table_is_said_once(self, editor: Editor, table: Callable[[str], None]) -> None:
         uri = editor.open("a.py", UNSAFE)

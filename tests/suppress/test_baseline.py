@@ -52,7 +52,7 @@ def test_what_is_new_is_shown(run: Run, known: Path) -> None:
     status, output, errors = run("check", "--baseline", "known.json", "--output-format", "concise")
     assert (status, errors) == (1, "")
     assert [line.split(": ")[0] for line in output.splitlines()[:1]] == ["a.py:7:29"]
-    assert "1 finding, 2 files checked.\n2 findings known to the baseline.\n" in output
+    assert "Found 1 error, 2 files checked.\n2 findings known to the baseline.\n" in output
     # The same line once more is one finding more.
     write(known.parent, {"a.py": UNSAFE + UNSAFE.partition("\n\n\n")[2]})
     assert run("check", "--baseline", "known.json", "a.py")[0] == 1
@@ -105,7 +105,7 @@ def test_each_configuration_has_its_own(run: Run, project: Path) -> None:
     status, output, errors = run("check")
     assert (status, errors) == (1, "")
     assert output.startswith("three/a.py:")
-    assert output.endswith("1 finding, 3 files checked.\n2 findings known to the baseline.\n")
+    assert output.endswith("Found 1 error, 3 files checked.\n2 findings known to the baseline.\n")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ FINDING = Finding(
     "f",
     "jax",
     "sqrt",
-    "high",
+    "error",
     None,
     4,
 )

@@ -30,7 +30,7 @@ from wherelint.cli.output import (
     use_color,
     write_report,
 )
-from wherelint.finding import FileReport, FixKey
+from wherelint.finding import FileReport, Finding, FixKey
 from wherelint.io import disk, files
 from wherelint.io.config import ConfigError, Configuration
 from wherelint.io.notebook import spelled
@@ -160,7 +160,7 @@ class _Stages:
             return result
 
         measured = MeasuredGradients(
-            self._configuration.settings, self._options.gradient_coverage, partial(self._again, confidence="low")
+            self._configuration.settings, self._options.gradient_coverage, partial(self._again, level="note")
         )
         result = measured.weigh(result)
         if self._options.verbose:
@@ -196,7 +196,12 @@ class _Stages:
         if options.repro_dir is not None:
             failed = max(failed, _write_scripts(result, options.repro_dir))
         stream: TextIO = sys.stderr if options.stdin and options.rewrites else sys.stdout
-        return max(failed, write_report(result, options, stream))
+        return max(failed, write_report(result, options, stream, self._fails))
+
+    def _fails(self, finding: Finding) -> bool:
+        """Whether a finding makes the exit status 1."""
+        settings = self._configuration.settings(Path(os.path.abspath(finding.filename)).parent)
+        return finding.reaches(settings.fail_on)
 
     def _again(self, report: FileReport, refuted: Mapping[FixKey, str] | None = None, **changes: Any) -> FileReport:
         """The report on the same file without some fixes, or under other settings."""

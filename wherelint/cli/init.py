@@ -10,7 +10,8 @@ from wherelint.io.config import load
 CONFIGURATION = """\
 [tool.wherelint]
 # Everything is optional; `wherelint explain configuration` shows all keys.
-# confidence = "low"                # also what may never occur
+# level = "note"                    # show also what may never occur
+# fail-on = "warning"               # the exit status is 1 for warnings as well
 # extend-select = ["WL401"]         # rules that are off by default: `wherelint rules`
 # extend-exclude = ["old/"]         # patterns as in .gitignore
 # not-differentiated = ["tools/"]   # where nobody takes a gradient

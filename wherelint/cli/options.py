@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.report.common import join_and
 from wherelint.report.formats import FORMATS, needs, shows_fixes
 
 if TYPE_CHECKING:
-    from wherelint.finding import Least
     from wherelint.io.config import Overrides
     from wherelint.io.files import FixMode
 
@@ -42,17 +41,6 @@ cache_dir_option = partial(click.option, "--cache-dir", type=click.Path(path_typ
 output_file_option = file_option("-o", "--output-file", help="Write to a file.")
 
 
-def _least(context: click.Context, option: click.Parameter, given: str | None) -> Least | None:
-    """The least to show: a confidence or a score."""
-    from wherelint.io.config import ConfigError, parse_confidence
-
-    number = given is not None and re.fullmatch(r"[0-9]*\.?[0-9]+", given)
-    try:
-        return None if given is None else parse_confidence(float(given) if number else given, "it")
-    except ConfigError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 def _option(*names: str, kind: Callable[..., Any] = click.option, **more: Any) -> Any:
     """A field that is an option, with what declares it to click."""
     return field(metadata={"declare": lambda name: kind(*names, name, **more)})
@@ -63,6 +51,7 @@ _codes = partial(_option, multiple=True, metavar="CODES")
 _patterns = partial(_option, multiple=True, metavar="PATTERNS")
 _file = partial(_option, kind=file_option)
 _choice = partial(_option, show_default=True)
+_level = partial(_option, type=click.Choice(LEVELS), metavar="LEVEL")
 
 
 @dataclass(frozen=True)
@@ -76,10 +65,12 @@ class CheckOptions:
     select: tuple[str, ...] = _codes("--select", help="Use only these codes or prefixes (WL1,WL203).")
     extend_select: tuple[str, ...] = _codes("--extend-select", help="Use these as well.")
     ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Leave these out.")
-    confidence: Least | None = _option(
-        "--confidence", callback=_least, metavar="[high|low|SCORE]",
-        help="Show only findings at or above this (default: high); a score is a number from 0 to 1.",
-    )  # fmt: skip
+    level: Level | None = _level(
+        "--level", help="Show errors, warnings too (default), or notes too: error, warning, note."
+    )
+    fail_on: Level | None = _level(
+        "--fail-on", help="Exit with 1 for what is shown from this level on (default: error)."
+    )
     output_format: str = _choice(
         "--output-format", type=click.Choice(STYLES), default="full", metavar="FORMAT",
         help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
@@ -220,7 +211,7 @@ class CheckOptions:
         if len(files) > 1:
             raise click.UsageError("--config names more than one file")
         inline = {key: value for setting in settings for key, value in inline_settings(setting).items()}
-        found = {name: getattr(self, name) for name in ("fix_comment", "confidence", "respect_gitignore")}
+        found = {name: getattr(self, name) for name in ("fix_comment", "level", "fail_on", "respect_gitignore")}
         for name in ("select", "extend_select", "ignore", "fixable", "unfixable"):
             if codes := getattr(self, name):
                 found[name] = parse_codes(_commas(codes), f"--{name.replace('_', '-')}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from wherelint.cli.options import CheckOptions
+    from wherelint.finding import Finding
     from wherelint.run.result import Result
 
 
@@ -31,11 +32,13 @@ _MOST_WARNINGS = 3
 _PATIENCE = 1.0
 
 
-def write_report(result: Result, options: CheckOptions, stream: TextIO) -> int:
-    """Write every report that was asked for; the exit status."""
+def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: Callable[[Finding], bool]) -> int:
+    """Write every report that was asked for; the exit status, by the findings that ``fails`` is true of."""
     from wherelint.report import text
 
     findings = () if options.fix_only else result.findings
+    serious = not options.exit_zero and any(map(fails, findings))
+    status = FINDINGS if serious or (options.exit_non_zero_on_fix and result.fixed) else CLEAN
     style = options.output_format
     for other, path in options.reports:
         with destination(path) as file:
@@ -55,11 +58,13 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO) -> int:
             click.echo(text.fixes(result.fixed, verb, ran=options.runs_findings), file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
         counts = result.hidden, result.files, result.failed
-        click.echo(text.summary(result.findings, *counts, took, " left" * options.fix_only), file=stream)
+        click.echo(text.summary(result.findings, *counts, took, left=options.fix_only), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):
             click.echo(ran, file=stream)
+        if status == CLEAN and not options.exit_zero and (passing := text.passing(findings)):
+            click.echo(passing, file=stream)
     stream.flush()
     failed = report_problems(result, options)
     if options.verbose:
@@ -68,9 +73,7 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO) -> int:
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
         if skipped := text.skipped(result.skipped):
             click.echo(skipped, err=True)
-    if options.exit_non_zero_on_fix and result.fixed:
-        return failed or FINDINGS
-    return failed or (FINDINGS if findings and not options.exit_zero else CLEAN)
+    return failed or status
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from wherelint.evidence.pieces import LEVELS
 from wherelint.finding import Finding
 from wherelint.io import disk, files
 from wherelint.io.config import Configuration, Overrides, Settings
@@ -23,12 +24,12 @@ _PLACE = re.compile(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", re.DOTALL)
 def findings_at(
     place: str, config: Path | None, isolated: bool, *, snippets: bool = False, plots: bool = False
 ) -> list[Finding]:
-    """The findings of any confidence at a place, the surest first; there is one at least.
+    """The findings of any level at a place, the surest first; there is one at least.
 
     What has the cause of another finding has its plot. Raises ClickException where there is none.
     """
     name, cell, row, column = _parts(place)
-    configuration = Configuration(Overrides(confidence="low"), config, isolated)
+    configuration = Configuration(Overrides(level="note"), config, isolated)
     targets, problems = files.discover([name], configuration, "offer", snippets=snippets, plots=plots)
     result = add_problems(engine.check_targets(targets, 1), problems)
     if serious := [problem for problem in result.problems if problem.error]:
@@ -44,7 +45,7 @@ def findings_at(
         rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
         known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
         raise click.ClickException(f"no finding at {place}: {known if rows else 'there is none in this file'}")
-    return sorted(there, key=lambda f: (f.confidence, in_cell(f.location, f.cells)[1].row != row))
+    return sorted(there, key=lambda f: (LEVELS.index(f.level), in_cell(f.location, f.cells)[1].row != row))
 
 
 def program_at(place: str, config: Path | None, isolated: bool) -> tuple[str, str, int, Settings]:

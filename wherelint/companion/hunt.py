@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wherelint.companion.report import Poison, Report
-from wherelint.finding import Confidence
+from wherelint.evidence.pieces import Level
 
 Array = npt.NDArray[Any]
 
@@ -188,10 +188,10 @@ class Search(ABC):
         yield from combined_points(self.start, self.literals, self._seed)
 
     def _add(self, found: dict[tuple[Any, ...], Poison], point: list[Array], arguments: Any, report: Report) -> None:
-        confidence: Confidence = "low" if distance(point, self.start)[0] else "high"
+        level: Level = "warning" if distance(point, self.start)[0] else "error"
         for poison in report.findings:
             key = (poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at)
-            found.setdefault(key, replace(poison, witness=arguments, confidence=confidence))
+            found.setdefault(key, replace(poison, witness=arguments, level=level))
 
 
 def special_points(start: Sequence[Array], literals: Iterable[float] = (), seed: int = 0) -> Iterator[list[Array]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wherelint import rules
-from wherelint.finding import Confidence, Finding, Location, Selection
+from wherelint.evidence.pieces import Level
+from wherelint.finding import Finding, Location, Selection
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import SELECTIONS
 from wherelint.report.formats import FORMATS
@@ -86,7 +87,7 @@ class Poison:
     op_within: Place | None = None
     select_within: Place | None = None
     framework: str = "jax"
-    confidence: Confidence = "high"
+    level: Level = "error"
     witness: Any = field(default=None, compare=False)
     #: What the framework's own graph has there, and the elements that broke, for as long as the report lives.
     node: Any = field(default=None, compare=False, repr=False)
@@ -151,7 +152,7 @@ class Poison:
             code=self.code, name=rule.name, message=message,
             filename=place.shown, location=start, end_location=end,
             select=Selection(self.select or "", *(place if elsewhere else select)._span()), function=place.function,
-            framework=self.framework, op=self.op, confidence=self.confidence, witness=None, noqa_row=place.row,
+            framework=self.framework, op=self.op, level=self.level, witness=None, noqa_row=place.row,
         )  # fmt: skip
 
 

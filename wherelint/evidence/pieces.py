@@ -10,7 +10,7 @@ most.
 import math
 from collections.abc import Iterable
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 _START = 0.5
 
@@ -77,11 +77,31 @@ def worth(evidence: Iterable[Evidence]) -> float:
     return 1 / (1 + math.exp(-_START - math.fsum(each.weight for each in frozenset(evidence))))
 
 
-def confidence(evidence: Iterable[Evidence]) -> Literal["high", "low"]:
-    """Whether a finding is shown unless everything is asked for."""
-    return "high" if worth(evidence) >= least("high") else "low"
+Level = Literal["error", "warning", "note"]
+#: The surest first.
+LEVELS: tuple[Level, ...] = get_args(Level)
+#: The scores from which a finding is an error, and a warning.
+ERROR, WARNING = 0.75, 0.5
 
 
-def least(shown: float | str) -> float:
-    """The score that is asked for with a confidence or a score: the least to show."""
-    return {"high": 0.5, "low": 0.0}[shown] if isinstance(shown, str) else shown
+def level(evidence: Iterable[Evidence]) -> Level:
+    """How sure a finding with such evidence is."""
+    score = worth(evidence)
+    return next(each for each in LEVELS if score >= least(each))
+
+
+def least(level: Level) -> float:
+    """The score from which a level is reached."""
+    return {"error": ERROR, "warning": WARNING, "note": 0.0}[level]
+
+
+def reaches(level: Level, other: Level) -> bool:
+    """Whether a level is as sure as another, or surer."""
+    return LEVELS.index(level) <= LEVELS.index(other)
+
+
+def why(evidence: Iterable[Evidence]) -> str:
+    """What weighs most for a finding, and what against it, in a sentence; empty where nothing is known of it."""
+    heaviest = sorted(frozenset(evidence), key=lambda each: (-abs(each.weight), each.label))
+    sides = [each for each in heaviest if each.weight > 0][:1], [each for each in heaviest if each.weight < 0][:1]
+    return ", but ".join(each.sentence for side in sides for each in side)

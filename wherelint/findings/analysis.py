@@ -66,7 +66,7 @@ def analyse_functions(
 ) -> Analysis:
     """Search some functions of a file that uses some frameworks; functions that are too much are given up.
 
-    Not ``low``: only for what is of high confidence. ``draft``: with witnesses as they were found, not simple ones.
+    Not ``low``: only for errors and warnings. ``draft``: with witnesses as they were found, not simple ones.
     ``only``: which selections are searched, and which operations that a clip feeds. ``whole``: what may be spent on it.
     ``outlook``: what is asked for; the rest is left out, as far as that saves work.
     """

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from wherelint.evidence.pieces import LEVELS
 from wherelint.finding import Finding, Witness
 from wherelint.findings.hazards import Detection
 from wherelint.findings.messages import feeds_operation
@@ -97,12 +98,12 @@ def one_per_bug(detections: Iterable[Detection]) -> list[tuple[Detection, list[N
         for item in items:
             inner = [o for o in items if o is not item and spot(o.hazard.select) in reads[id(item)]]
             outer = [o for o in items if o is not item and spot(item.hazard.select) in reads[id(o)]]
-            unsure = item.hazard.confidence == "low"
-            if any(unsure or o.hazard.confidence == "high" for o in inner):
+            unsure = not item.hazard.is_shown
+            if any(unsure or o.hazard.is_shown for o in inner):
                 continue
-            if not (unsure and any(o.hazard.confidence == "high" for o in outer)):
+            if not (unsure and any(o.hazard.is_shown for o in outer)):
                 chosen.append((item, [o.hazard.select for o in outer]))
-    chosen.sort(key=lambda pair: pair[0].hazard.confidence)  # "high" before "low"
+    chosen.sort(key=lambda pair: LEVELS.index(pair[0].hazard.level))
     explained: set[object] = set()
     bugs = []
     for item, related in chosen:

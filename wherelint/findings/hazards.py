@@ -120,7 +120,7 @@ class FileHazards:
 
     def _note(self, detection: Detection) -> None:
         known = self._detections.get(detection.key)
-        if known is None or (known.hazard.confidence == "low" and detection.hazard.confidence == "high"):
+        if known is None or (detection.hazard.is_shown and not known.hazard.is_shown):
             self._detections[detection.key] = detection
 
     def detections(self) -> list[Detection]:
@@ -146,7 +146,7 @@ class FileHazards:
         # A clip below the operation is found from there.
         root = hazard.op if hazard.select in topological([hazard.op]) else hazard.select
         contexts = self._inlined.contexts(root.origin.function, expression_id(root))[:_MOST_CONTEXTS]
-        if hazard.confidence == "low" or not contexts:
+        if not hazard.is_shown or not contexts:
             return detection
         effort = self._effort.part(self._budget.function_work)
         for context in contexts:

@@ -34,7 +34,7 @@ def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> 
     shown, elsewhere = _places(hazard, filename)
     made = build(
         code, shown[0], hazard.op.op, shown[1], detection.framework, kind=hazard.select.selection or "",
-        filename=filename, witness=_witness(hazard), confidence=hazard.confidence, modes=modes, elsewhere=elsewhere,
+        filename=filename, witness=_witness(hazard), level=hazard.level, modes=modes, elsewhere=elsewhere,
         evidence=tuple(sorted(each.label for each in hazard.evidence)),
         related=tuple(
             _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
@@ -84,7 +84,7 @@ def build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: 
         framework=framework,
         op=op,
         noqa_row=start.row,
-        **{"confidence": "high", **more},
+        **{"level": "error", **more},
     )
 
 

@@ -137,7 +137,7 @@ def _blamed(seen: View, now: View, chosen: Chosen, whole: WorkBudget) -> list[Fi
     source, after = seen.analysis.module.source, now.analysis.module.text
     edits = _edits(chosen) if source.edited(_edits(chosen)) == after else source.difference(after)
     compared = Comparison(source, edits, seen.analysis.findings)
-    searched = (f for f, made in now.analysis.found if made is not None and f.confidence == "high")
+    searched = (f for f, made in now.analysis.found if made is not None and f.is_shown)
     fixed = [place for finding in done for place, _ in seen.analysis.places(finding)[:1]]
     fresh = compared.come(searched, fixed)
     still = [f for f in fresh if any(compared.stays(each, [f]) for each in fixed)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wherelint import rules
-from wherelint.finding import Least
+from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.disk import contents
 from wherelint.io.patterns import Patterns
@@ -58,7 +58,9 @@ class Settings:
     fix_comment: bool = False
     #: Whether comments that silence findings count for nothing.
     ignore_noqa: bool = False
-    confidence: Least = "high"
+    #: The least to show, and the least that makes the exit status 1.
+    level: Level = "warning"
+    fail_on: Level = "error"
     #: Patterns in the syntax of .gitignore, relative to ``root``.
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     extend_exclude: tuple[str, ...] = ()
@@ -310,12 +312,9 @@ def _boolean(value: object, where: str) -> bool:
     return bool(_read(value, where, isinstance(value, bool), "true or false"))
 
 
-def parse_confidence(value: object, where: str) -> Least:
-    """A confidence or a score. Raises ConfigError for anything else."""
-    if value == "high" or value == "low":
-        return value
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-    return float(_read(value, where, fits, "'high', 'low' or a score from 0 to 1"))
+def _level(value: object, where: str) -> Level:
+    level: Level = _read(value, where, value in LEVELS, "'error', 'warning' or 'note'")
+    return level
 
 
 def _per_file_ignores(value: object, where: str) -> dict[str, tuple[str, ...]]:
@@ -337,7 +336,8 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "fixable": _codes,
     "unfixable": _codes,
     "fix-comment": _boolean,
-    "confidence": parse_confidence,
+    "level": _level,
+    "fail-on": _level,
     "exclude": _strings,
     "extend-exclude": _strings,
     "respect-gitignore": _boolean,

@@ -37,7 +37,7 @@ def hunt(
     ``bounds={1: (0, None)}``.
 
     The report's findings are as those of ``locate``, each with the nearest ``witness``, a tuple of arguments; a finding
-    is of low confidence if that moves an element by more than 1000. At every witness the value is finite, and the
+    is a warning if that moves an element by more than 1000. At every witness the value is finite, and the
     gradient is not, compiled or operation by operation; the masked gradient is. Where no selection drops what breaks,
     the nearest input is the witness of ``genuine`` findings, the last ones; ``ok`` is about ``args``. Raises what
     ``locate`` raises.

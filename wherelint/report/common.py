@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from unicodedata import category
 
+from wherelint.evidence.pieces import Level
 from wherelint.finding import Finding, Location, Problem
 from wherelint.io.notebook import spelled
 
@@ -85,9 +86,16 @@ def related(finding: Finding) -> Iterator[Related]:
         yield Related(other.filename, other.location, other.end_location, other.message, rows=other.rows)
 
 
-def level(item: Finding | Problem) -> Literal["error", "warning"]:
-    """How bad it is: a finding of low confidence is a warning, and so is a part of a file that was given up."""
-    return "error" if (item.confidence == "high" if isinstance(item, Finding) else item.error) else "warning"
+def level(item: Finding | Problem) -> Level:
+    """How bad it is: a part of a file that was given up is a warning."""
+    if isinstance(item, Finding):
+        return item.level
+    return "error" if item.error else "warning"
+
+
+def a_level(level: Level) -> str:
+    """``an error``, ``a warning``, ``a note``."""
+    return f"{'an' if level == 'error' else 'a'} {level}"
 
 
 def fingerprints(items: Iterable[Finding | Problem]) -> Iterator[str]:

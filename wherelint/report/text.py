@@ -10,17 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO
 
+from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.finding import Elsewhere, FileReport, Finding, Fix, Location, Number, Problem, Selection, Witness
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
-from wherelint.report.common import join_and, level, message_of, other_places, place_of, printable
+from wherelint.report.common import a_level, join_and, level, message_of, other_places, place_of, printable
 from wherelint.report.frame import Line, frame
 
 #: What rich makes of the styles; plain text ignores them.
 _STYLES = {
     "path": "bold",
-    "code_name": "bold red",
+    "error": "bold red",
+    "warning": "bold yellow",
+    "note": "cyan",
+    "code_name": "bold",
     "gutter": "blue",
     "operation": "bold red",
     "selection": "bold yellow",
@@ -40,9 +44,7 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
     lines: list[Line] = []
     changed: dict[object, Finding] = {}
     for finding in report.findings:
-        confidence = [(" (low confidence)", "dim")] if finding.confidence == "low" else []
-        title = [(place_of(finding), "path"), (": ", ""), (f"{finding.code} {finding.name}", "code_name"), *confidence]
-        lines.append(title)
+        lines.append([*_head(finding), (f"{finding.code} {finding.name}", "code_name")])
         lines += frame(report.text, finding, width)
         for other in finding.elsewhere:
             lines.append([(f"{other.filename}:{other.location.row}:{other.location.column}", "path"), (": ", "")])
@@ -58,6 +60,11 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         lines += [] if repeated else change(report.text, finding)
         lines.append([])
     return lines
+
+
+def _head(finding: Finding) -> Line:
+    """``path:row:column: level: ``."""
+    return [(place_of(finding), "path"), (": ", ""), (finding.level, finding.level), (": ", "")]
 
 
 def alone(finding: Finding, other: Elsewhere) -> tuple[str, Finding]:
@@ -91,16 +98,9 @@ def patch(report: FileReport) -> Iterable[Line]:
 
 
 def concise(finding: Finding) -> Line:
-    """``path:row:column: CODE message``."""
-    marks = " (low confidence)" if finding.confidence == "low" else ""
-    if finding.confirmation is not None:
-        marks += f" ({VERDICTS[finding.confirmation.verdict]})"
-    return [
-        (place_of(finding), "path"),
-        (": ", ""),
-        (finding.code, "code_name"),
-        (f" {message_of(finding)}{marks}", ""),
-    ]
+    """``path:row:column: level: CODE message``."""
+    mark = "" if finding.confirmation is None else f" ({VERDICTS[finding.confirmation.verdict]})"
+    return [*_head(finding), (finding.code, "code_name"), (f" {message_of(finding)}{mark}", "")]
 
 
 def evidence_line(finding: Finding) -> str:
@@ -174,29 +174,39 @@ def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
 
 
 def fixable(findings: Iterable[Finding]) -> str:
-    """How many of the findings shown a fix is offered for; empty for none."""
+    """How many of the findings shown a fix is offered for, in brackets; empty for none."""
     offered = Counter(f.fix.applicability for f in findings if f.fix is not None and f.fix.offered)
     parts = [f"{offered['safe']} fixable with --fix"] if offered["safe"] else []
     if offered["unsafe"]:
         parts.append(f"{offered['unsafe']}{' more' if parts else ' fixable'} with --fix --unsafe-fixes")
-    return f"{', '.join(parts)}." if parts else ""
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def summary(
-    findings: Sequence[Finding], hidden: int, files: int, failed: int = 0, took: str = "", left: str = ""
+    findings: Sequence[Finding], hidden: int, files: int, failed: int = 0, took: str = "", *, left: bool = False
 ) -> str:
     """The last lines: how much was found, in how many files that could be checked, and how much was not shown."""
-    found = f"{len(findings) or 'no'} finding{'s' * (len(findings) != 1)}"
+    levels = Counter(finding.level for finding in findings)
+    found = join_and([count(levels[each], each) for each in LEVELS if levels[each]])
+    head = f"{found or 'No findings'} left" if left else f"Found {found}" if found else "No findings"
     unchecked = f", {failed} could not be checked" if failed else ""
     where = len({finding.filename for finding in findings})
     spread = f" in {count(where, 'file')}" if where > 1 else ""
-    lines = [f"{found.capitalize()}{left}{spread}, {count(files, 'file')} checked{unchecked}{took}."]
-    if offer := fixable(findings):
-        lines.append(offer)
+    lines = [f"{head}{spread}{fixable(findings)}, {count(files, 'file')} checked{unchecked}{took}."]
     if hidden:
-        verb = "is" if hidden == 1 else "are"
-        lines.append(f"{count(hidden, 'finding')} of low confidence {verb} hidden; see with --confidence low.")
+        verb, what = ("is", "it") if hidden == 1 else ("are", "them")
+        lines.append(f"{count(hidden, 'note')} {verb} hidden; see {what} with --level note.")
     return "\n".join(lines)
+
+
+def passing(findings: Iterable[Finding]) -> str:
+    """Why the exit status is 0 although there are findings; empty where there are none."""
+    levels = {finding.level for finding in findings}
+    surest = next((each for each in LEVELS if each in levels), None)
+    if surest is None:
+        return ""
+    above = " or ".join(f"{each}s" for each in LEVELS[: LEVELS.index(surest)])
+    return f"No {above}, so the exit status is 0; --fail-on {surest} makes it 1."
 
 
 def skipped(counts: Mapping[str, int]) -> str:
@@ -206,15 +216,19 @@ def skipped(counts: Mapping[str, int]) -> str:
 
 
 def statistics(findings: Iterable[Finding]) -> list[str]:
-    """Counts by code, the most frequent first."""
-    counts = sorted(Counter((f.code, f.name) for f in findings).items(), key=lambda item: (-item[1], item[0]))
-    return [f"{number:>6}  {code}  {name}" for (code, name), number in counts]
+    """Counts by level and code, the surest and the most frequent first."""
+    return [f"{number:>6}  {level:<7}  {code}  {name}" for (level, code, name), number in _counts(findings)]
 
 
 def statistics_json(findings: Iterable[Finding]) -> str:
     """The same as JSON."""
-    counts = Counter((finding.code, finding.name) for finding in findings).most_common()
-    return json.dumps([{"code": code, "name": name, "count": number} for (code, name), number in counts], indent=2)
+    keys = "severity", "code", "name", "count"
+    return json.dumps([dict(zip(keys, (*key, number), strict=True)) for key, number in _counts(findings)], indent=2)
+
+
+def _counts(findings: Iterable[Finding]) -> list[tuple[tuple[Level, str, str], int]]:
+    counts = Counter((finding.level, finding.code, finding.name) for finding in findings)
+    return sorted(counts.items(), key=lambda item: (LEVELS.index(item[0][0]), -item[1], item[0]))
 
 
 def witness_sentence(witness: Witness) -> str:
@@ -324,6 +338,8 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
     yield "why", finding.message
     if finding.witness is not None:
         yield "witness", witness_sentence(finding.witness)
+    if finding.why:
+        yield f"why {a_level(finding.level)}", finding.why
     if places := other_places(finding):
         codes = dict.fromkeys(places.values())
         others = [f"{code} at {join_and([at for at, its in places.items() if its == code])}" for code in codes]

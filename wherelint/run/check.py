@@ -100,9 +100,9 @@ class _Stages:
             self._notebook = Notebook(text, target.name)
         self._text = self._notebook.program if self._notebook else text
         self._codes = self._settings.codes_for(self._path)
-        # Comments silence findings of any confidence.
+        # Comments silence findings of any level. What is an error does not depend on whether warnings are shown.
         every = "WL001" in self._codes and "noqa" in self._text and "WL" in self._text
-        least = 0.0 if every else pieces.least(self._settings.confidence)
+        least = pieces.least("note" if every or self._settings.level == "note" else "warning")
         said = self._settings.evidence_for(self._path)
         self._options = DetectOptions(self._settings.aliases, rules.previews(self._codes), least, said)
 
@@ -123,8 +123,8 @@ class _Stages:
             return View(skipped=analysis)
         analysis = analysis.with_evidence(*self._options.said) if self._options.said else analysis
         analysis = _in_cells(analysis, self._notebook.cells(text)) if self._notebook else analysis
-        confidence, noqa = self._settings.confidence, not self._settings.ignore_noqa
-        return view(analysis, text, self._target.name, self._codes, confidence, noqa=noqa)
+        level, noqa = self._settings.level, not self._settings.ignore_noqa
+        return view(analysis, text, self._target.name, self._codes, level, noqa=noqa)
 
     def _fix(self, before: Applied) -> Applied:
         """The fixes that may be applied, or the comments that silence findings."""

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wherelint.evidence.pieces import Evidence, confidence, labelled
+from wherelint.evidence.pieces import Evidence, labelled, level
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import ConfigError, Settings
 from wherelint.io.edits import Source
 from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, digest_of, load
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS
+from wherelint.report.common import a_level
 from wherelint.run.result import Result
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
@@ -37,7 +38,7 @@ class MeasuredGradients:
     settings: Callable[[Path], Settings]
     #: The files of the command line, which go before those of configurations.
     paths: tuple[Path, ...] = ()
-    #: Checks a file again, for findings of low confidence as well.
+    #: Checks a file again, for notes as well.
     again: Callable[[FileReport], FileReport] | None = None
 
     def __post_init__(self) -> None:
@@ -63,15 +64,15 @@ class MeasuredGradients:
         known, name = self._known[paths], Path(os.path.relpath(report.filename, root)).as_posix()
         if name not in known.digests or known.digests[name] != digest_of(report.filename):  # rows may have moved
             return report
-        if self.again is not None and settings.confidence != "low" and known.has_near(name):
+        if self.again is not None and settings.level != "note" and known.has_near(name):
             report = self.again(report)
         shown, hidden = [], report.hidden
         for finding in report.findings:
             weighed = replace(finding, also=tuple(self._place(p, known, name, report.text) for p in finding.also))
             weighed = self._place(weighed, known, name, report.text)
-            kept = weighed.only(lambda p: p.reaches(settings.confidence))
+            kept = weighed.only(lambda p: p.reaches(settings.level))
             shown += [] if kept is None else [kept]
-            hidden += kept is None and finding.reaches(settings.confidence)
+            hidden += kept is None and weighed.level == "note" and finding.reaches(settings.level)
         return replace(report, findings=tuple(shown), hidden=hidden)
 
     def _place(self, finding: Finding, known: Coverage, name: str, text: str) -> Finding:
@@ -88,14 +89,14 @@ class MeasuredGradients:
                 evidence = tuple(sorted({*evidence, (Evidence.NEAR if distance.is_near else Evidence.FAR).label}))
                 why = f"a gradient passed, and {_came(distance, _operand(text, finding))}"
                 message += f"; measured: {why}" if distance.is_near else ""
-            weighed = replace(finding, evidence=evidence, confidence=confidence(labelled(evidence)), message=message)
+            weighed = replace(finding, evidence=evidence, level=level(labelled(evidence)), message=message)
         elif kind == "blocked":
             weighed, why = finding.with_evidence(Evidence.RAN_WITHOUT.label), "it ran, but never with gradients"
         else:
             return finding
-        if weighed.confidence != finding.confidence:
+        if weighed.level != finding.level:
             place = spelled(begin, finding.cells)
-            told = f"{finding.filename}:{place}: {finding.code} now has {weighed.confidence} confidence: {why}"
+            told = f"{finding.filename}:{place}: {finding.code} is now {a_level(weighed.level)}: {why}"
             self.changed.append(told)
         return weighed
 

@@ -215,7 +215,7 @@ def _findings(
         where = ", ".join(f"{at.row}:{at.column}" for at in dict.fromkeys(near))
         yield "finding   none" + (f" in this row; this function has some at {where}" if near else "")
     noqa = not settings.ignore_noqa
-    seen = view(analysis, text, analysis.module.filename, codes, settings.confidence, noqa=noqa)
+    seen = view(analysis, text, analysis.module.filename, codes, settings.level, noqa=noqa)
     shown = {place.sort_key() for finding in seen.shown for place in finding.places}
     fixes = offered_for(analysis, here, settings.fixed_codes, work_budget())
     for finding, fix in zip(here, fixes, strict=True):
@@ -226,7 +226,7 @@ def _findings(
         for piece in sorted(pieces.labelled(finding.evidence), key=lambda piece: (-abs(piece.weight), piece.label)):
             yield f"evidence  {piece.weight:+6.2f}  {piece.label}: {piece.sentence}"
         why = _shown(finding, finding.sort_key() in shown, settings, codes)
-        yield f"score     {finding.score:.2f}: {finding.confidence} confidence; {why}"
+        yield f"score     {finding.score:.2f}: {finding.level}; {why}"
         if fix is None:
             yield "fix       none: this rule has none"
             continue
@@ -240,8 +240,8 @@ def _shown(finding: Finding, shown: bool, settings: Settings, codes: Collection[
         return "shown"
     if finding.code not in codes:
         return "not shown: the rule is off"
-    if not finding.reaches(settings.confidence):
-        return f"not shown: below {pieces.least(settings.confidence)}"
+    if not finding.reaches(settings.level):
+        return f"not shown: the level is {settings.level}"
     return "not shown: a comment silences it"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wherelint.evidence.pieces import Evidence, confidence, worth
+from wherelint.evidence.pieces import Evidence, Level, level, reaches, worth
 from wherelint.graph.differentiate import Backward
 from wherelint.graph.evaluate import Values
 from wherelint.graph.node import Const, Leaf, Node
@@ -42,9 +42,14 @@ class Hazard:
         return replace(self, evidence=self.evidence.union(more))
 
     @property
-    def confidence(self) -> Literal["high", "low"]:
-        """Whether it is shown unless everything is asked for."""
-        return confidence(self.evidence)
+    def level(self) -> Level:
+        """How sure it is."""
+        return level(self.evidence)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is shown unless the settings ask for more or for less."""
+        return reaches(self.level, "warning")
 
     @property
     def rank(self) -> float:

@@ -319,7 +319,7 @@ class Search:
             if self.effort.spent:
                 return
             known = found.get(node)
-            if known is not None and not known.missing_data and (known.confidence == "high" or level):
+            if known is not None and not known.missing_data and (known.is_shown or level):
                 continue
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed

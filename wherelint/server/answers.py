@@ -10,14 +10,18 @@ from lsprotocol import types
 
 from wherelint import rules
 from wherelint.finding import Edit, Finding
-from wherelint.report.common import Related, message_of, related
+from wherelint.report.common import Related, a_level, message_of, related
 from wherelint.report.text import why_fixed, witness_sentence
 from wherelint.server.snapshot import Buffer, Snapshot
 
 SOURCE = "wherelint"
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.{SOURCE}"
 _FIX_ALL_TITLE = "Fix all safe findings"
-_SEVERITIES = {"high": types.DiagnosticSeverity.Warning, "low": types.DiagnosticSeverity.Information}
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "note": types.DiagnosticSeverity.Information,
+}
 _CAVEATS = {
     "safe": "",
     "unsafe": " (unsafe: look at the shapes)",
@@ -89,7 +93,7 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
         if place := snapshot.locate(finding.location, finding.end_location):
             cell, where = place
             diagnostic = types.Diagnostic(where, message_of(finding), source=SOURCE, code=finding.code)
-            diagnostic.severity = _SEVERITIES[finding.confidence]
+            diagnostic.severity = _SEVERITIES[finding.level]
             diagnostic.related_information = list(_related(snapshot, finding, cell))
             yield index, cell, diagnostic
 
@@ -110,10 +114,11 @@ def _related(snapshot: Snapshot, finding: Finding, home: Buffer) -> Iterator[typ
 
 def _explained(finding: Finding) -> str:
     rule = rules.get(finding.code)
-    low = " (low confidence)" if finding.confidence == "low" else ""
-    parts = [f"**{finding.code}** `{finding.name}`{low}: {finding.message}"]
+    parts = [f"{finding.level}: **{finding.code}** `{finding.name}`: {finding.message}"]
     if finding.witness is not None:
         parts.append("Witness: " + _MARKDOWN.sub(r"\\\1", witness_sentence(finding.witness)))
+    if finding.why:
+        parts.append(f"Why {a_level(finding.level)}: {finding.why}")
     return "\n\n".join([*parts, rule.doc])
 
 

@@ -150,7 +150,7 @@ def unused(
             function="",
             framework=framework,
             op="noqa",
-            confidence="high",
+            level="error",
             witness=None,
             noqa_row=comment.row,
             fix=Fix("safe", "remove what silences nothing", (removal,)),

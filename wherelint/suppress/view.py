@@ -1,4 +1,4 @@
-"""The findings of a text that are shown: neither switched off, nor suppressed, nor of too low a confidence.
+"""The findings of a text that are shown: neither switched off, nor suppressed, nor below the level to show.
 
 A cause is shown once, at its surest place. A comment there silences it; one at another of its places only that.
 """
@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wherelint.finding import Finding, Least
+from wherelint.evidence.pieces import Level
+from wherelint.finding import Finding
 
 if TYPE_CHECKING:
     from wherelint.findings.analysis import Analysis
@@ -20,7 +21,7 @@ class View:
     """What is seen in a text."""
 
     analysis: Analysis | None = None
-    #: The findings that are neither switched off nor suppressed nor of too low a confidence, in order.
+    #: The findings that are neither switched off nor suppressed nor below the level to show, in order.
     shown: tuple[Finding, ...] = ()
     #: Why the text was not searched; empty if it was.
     skipped: str = ""
@@ -31,7 +32,7 @@ def view(
     text: str,
     filename: str,
     codes: Collection[str],
-    least: Least,
+    least: Level,
     *,
     noqa: bool = True,
 ) -> View:

@@ -33,7 +33,7 @@ def hunt(
     At most ``budget`` inputs are tried, none after three quarters of the ``seconds``; the rest is for what they have in
     common. Tensors of floats move and keep type and shape, all other arguments stay; an input at which ``f`` raises is
     none. ``positive`` names arguments that are above 0, by number or parameter, ``bounds`` the least and the greatest
-    element of others. A finding has the nearest ``witness``, a tuple of arguments; it is of low confidence if that
+    element of others. A finding has the nearest ``witness``, a tuple of arguments; it is a warning if that
     moves an element by more than 1000. Where no selection drops what breaks, the nearest input is the witness of
     ``genuine`` findings, the last ones; ``ok`` is about ``args``. Raises what ``locate`` raises.
     """

@@ -200,7 +200,7 @@ def _fixes(op_at: Place, select_at: Place | None) -> Iterator[tuple[str, ...]]:
     if is_library(op_at.filename) or not os.path.isfile(op_at.filename):
         return
     content = Path(op_at.filename).read_bytes()
-    report = check_source(content, op_at.shown, settings=Settings(confidence="low"), fixes=True)
+    report = check_source(content, op_at.shown, settings=Settings(level="note"), fixes=True)
     rows = {op_at.row, *([select_at.row] if select_at else [])}
     for finding in report.findings:
         found = any({each.location.row, each.select.location.row} >= rows for each in finding.places)

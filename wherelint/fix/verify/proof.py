@@ -120,7 +120,7 @@ class Proof:
         def is_concerned(root: Node) -> bool:
             return root not in unchanged or compared.at(targets, *_region(root))
 
-        low = any(finding.confidence == "low" for finding in targets)
+        low = not all(finding.is_shown for finding in targets)
         after = analyse_functions(
             module, self._analysis.used, self.names, frozenset(), low=low, draft=True, only=is_concerned,
             whole=self._whole, outlook=self._analysis.outlook,

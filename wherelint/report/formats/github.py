@@ -7,6 +7,8 @@ from wherelint.report.common import level, message_of, posix, printable
 from wherelint.report.text import witness_sentence
 from wherelint.rules import Rule
 
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
     """A line a finding, then a line a problem.
@@ -41,7 +43,7 @@ def _command(item: Finding | Problem, title: str, message: str, start: Location 
     place = f"{path}:{start.row}:{start.column}" if start is not None else path
     escaped = {name: _data(str(value)).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
     text = ",".join(f"{name}={value}" for name, value in escaped.items())
-    return f"::{level(item)} {text}::{_data(f'{place}: {message}')}"
+    return f"::{_COMMANDS[level(item)]} {text}::{_data(f'{place}: {message}')}"
 
 
 def _data(text: str) -> str:

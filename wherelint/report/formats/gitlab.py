@@ -8,6 +8,8 @@ from wherelint.finding import Finding, Location, Problem
 from wherelint.report.common import fingerprints, message_of, posix
 from wherelint.rules import Rule
 
+_SEVERITIES = {"error": "major", "warning": "minor", "note": "info"}
+
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
     """The findings and the problems as a JSON array."""
@@ -21,7 +23,7 @@ def _issue(item: Finding | Problem) -> dict[str, Any]:
         return {
             "description": f"{item.code} {message_of(item)}",
             "check_name": item.code,
-            "severity": "major" if item.confidence == "high" else "minor",
+            "severity": _SEVERITIES[item.level],
             "location": _location(item.filename, item.location, item.end_location),
         }
     # Without a place it is the file that has the problem: GitLab wants a line.

@@ -80,7 +80,7 @@ def _code(lines: Sequence[Line]) -> Markup:
 
 def _finding(name: str, finding: Finding, helps: Mapping[str, str], source: str | None) -> dict[str, Any]:
     """What the page shows of a finding; without the text of its file, neither code nor changes."""
-    keys = {"rule": f"{finding.code} {finding.name}", "file": finding.filename, "confidence": finding.confidence}
+    keys = {"rule": f"{finding.code} {finding.name}", "file": finding.filename, "level": finding.level}
     if finding.confirmation is not None:
         keys["verdict"] = text.VERDICTS[finding.confirmation.verdict]
     places = [] if source is None else [("", frame(source, finding, _COLUMNS))]
@@ -127,7 +127,7 @@ def _caption(finding: Finding) -> str:
 
 def _summary(keys: Sequence[Mapping[str, str]]) -> Iterator[dict[str, Any]]:
     """For each thing that can be chosen, how many findings there are of which, the most frequent first."""
-    for key in ("rule", "file", "confidence", "verdict"):
+    for key in ("rule", "file", "level", "verdict"):
         counts = Counter(each[key] for each in keys if key in each)
         if counts:
             yield {"key": key, "counts": sorted(counts.items(), key=lambda item: (-item[1], item[0]))}

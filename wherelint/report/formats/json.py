@@ -11,12 +11,12 @@ from typing import Any
 
 from wherelint.finding import Finding, Fix, Location, Problem
 from wherelint.io.notebook import in_cell
-from wherelint.report.common import Related, related
+from wherelint.report.common import Related, level, related
 
 CELLS = FIXES = True
 _KEYS = (
-    "code", "name", "message", "filename", "cell", "location", "end_location", "select", "related", "function",
-    "framework", "modes", "op", "confidence", "score", "evidence", "witness", "noqa_row", "url", "fix", "confirmation",
+    "code", "name", "severity", "why", "message", "filename", "cell", "location", "end_location", "select", "related",
+    "function", "framework", "modes", "op", "score", "evidence", "witness", "noqa_row", "url", "fix", "confirmation",
 )  # fmt: skip
 
 
@@ -37,6 +37,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "cell": in_cell(finding.location, cells)[0],
         "select": {**_plain(finding.select, cells), "kind": finding.select.kind or None},
         "related": [_related(each, cells) for each in related(finding)],
+        "severity": finding.level,
         "score": round(finding.score, 2),
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
         "url": None,  # there is no page of the rules yet but that of ``wherelint explain``
@@ -57,9 +58,9 @@ def _of_problem(problem: Problem) -> dict[str, Any]:
     top = problem.location or Location(1, 1)
     place = {"location": _plain(top, cells), "end_location": _plain(top, cells)}
     return {
-        **dict.fromkeys(_KEYS), "name": "not-checked" if problem.error else "gave-up", "message": problem.message,
-        "filename": problem.filename, "cell": in_cell(top, cells)[0], **place, "select": {"kind": None, **place},
-        "related": [], "modes": [], "evidence": [],
+        **dict.fromkeys(_KEYS), "name": "not-checked" if problem.error else "gave-up", "severity": level(problem),
+        "message": problem.message, "filename": problem.filename, "cell": in_cell(top, cells)[0], **place,
+        "select": {"kind": None, **place}, "related": [], "modes": [], "evidence": [],
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The report for whoever reads test results: JUnit's XML, with a suite a file and a failed test a finding."""
+"""The report for whoever reads test results: JUnit's XML, with a suite a file and a test a finding."""
 
 import re
 from collections import Counter
@@ -15,11 +15,11 @@ _NOT_IN_XML = re.compile("[^\t\n -~\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
-    """The findings as failures and the problems as errors, all of it ASCII; one test that passes if there are none."""
+    """Errors fail, other findings are skipped, problems are errors; all is ASCII. One test passes if there are none."""
     helps = {rule.code: rule.help for rule in rules}
     suites: dict[str, list[Element]] = {}
     for finding in findings:
-        suites.setdefault(posix(finding.filename), []).append(_failure(finding, helps))
+        suites.setdefault(posix(finding.filename), []).append(_test(finding, helps))
     for problem in problems:
         suites.setdefault(posix(problem.filename), []).append(_error(problem))
     if not suites:
@@ -34,14 +34,15 @@ def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequ
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text.decode("ascii")}'
 
 
-def _failure(finding: Finding, helps: dict[str, str]) -> Element:
+def _test(finding: Finding, helps: dict[str, str]) -> Element:
     row, column = finding.location.row, finding.location.column
     case = _case(finding, f"{finding.code} {finding.name} at {row}:{column}", finding.location)
     lines = [f"{posix(finding.filename)}:{row}:{column}: {finding.code} {message_of(finding)}"]
     lines += [f"witness: {witness_sentence(finding.witness)}"] if finding.witness is not None else []
     lines += [f"help: {helps[finding.code]}"] if finding.code in helps else []
-    failure = SubElement(case, "failure", message=_in_xml(message_of(finding)), type=level(finding))
-    failure.text = _in_xml("\n".join(map(printable, lines)))
+    outcome = "failure" if finding.reaches("error") else "skipped"
+    result = SubElement(case, outcome, message=_in_xml(message_of(finding)), type=finding.level)
+    result.text = _in_xml("\n".join(map(printable, lines)))
     return case
 
 

@@ -19,7 +19,7 @@ _ROOT = "%SRCROOT%"
 _MARKUP = re.compile(r"^(## |```.*\n)", re.MULTILINE)
 
 FIXES = True
-_PROPERTIES = ("confidence", "evidence", "framework", "modes", "op", "witness", "confirmation")
+_PROPERTIES = ("why", "evidence", "framework", "modes", "op", "witness", "confirmation")
 
 
 def render(findings: Sequence[Finding], problems: Sequence[Problem], rules: Sequence[Rule], version: str) -> str:
@@ -75,7 +75,7 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
         "locations": [place],
         "relatedLocations": [{"id": number, **place} for number, place in enumerate(_related(finding), 1)],
         "partialFingerprints": {"wherelint/v1": fingerprint},
-        "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [])},
+        "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [], "")},
     }
     if finding.fix is not None and finding.fix.offered:
         result["fixes"] = [_fix(finding.filename, finding.fix)]

@@ -20,14 +20,14 @@ PROGRAMS = {
         def init(d):
             return lax.stop_gradient(_step(d))
     """),
-    "a singular point that many operations lead to": ("high", """
+    "a singular point that many operations lead to": ("shown", """
         def f(x, y, scale):
             g = jnp.sqrt(x**2 + y**2) / scale
             above = jnp.maximum(g, 1.001)
             h = jnp.where(g > 1.01, jnp.arccos(1 / above) / jnp.sqrt(above**2 - 1), g)
             return jnp.where(g == 1, 0.0, (0.5 - h) / (g**2 - 1))
     """),
-    "attributes that are equal and no numbers": ("high", """
+    "attributes that are equal and no numbers": ("shown", """
         def f(x, a, b, c, d):
             if a.dtype != b.dtype or b.dtype != c.dtype or c.dtype != d.dtype:
                 raise TypeError
@@ -35,7 +35,7 @@ PROGRAMS = {
                 raise TypeError
             return jnp.where(x > 0, jnp.sqrt(x), 0.0)
     """),
-    "sizes that are equal": ("high", """
+    "sizes that are equal": ("shown", """
         def f(x, a, b, c, d):
             assert a.n == b.n
             assert b.n == c.n
@@ -43,17 +43,17 @@ PROGRAMS = {
             assert a.k == b.k
             return jnp.where(x > 0, jnp.sqrt(x), 0.0)
     """),
-    "contracts that cannot be kept together": ("low", """
+    "contracts that cannot be kept together": ("note", """
         def f(x, n, m):
             assert n > 3
             assert n < 2
             return jnp.where(x > 0, jnp.sqrt(x), 0.0)
     """),
-    "what a callable makes of a literal is not that literal": ("low", """
+    "what a callable makes of a literal is not that literal": ("note", """
         def f(x, schedule):
             return jnp.where(x > 0, 1.0 / jnp.maximum(x, schedule(0)), 0.0)
     """),
-    "a helper that one caller differentiates": ("high", """
+    "a helper that one caller differentiates": ("shown", """
         def _step(d):
             return jnp.where(d > 0, 1.0 / d, 1.0)
         def init(d):
@@ -103,7 +103,7 @@ PROGRAMS = {
             def result(self):
                 return tf.where(self.n > 0, self.total / self.n, 0.0)
     """),
-    "a loss of the same form": ("high", """
+    "a loss of the same form": ("shown", """
         class Ratio(tf.keras.losses.Loss):
             def call(self, total, n):
                 return tf.where(n > 0, total / n, 0.0)
@@ -158,13 +158,13 @@ PROGRAMS = {
         def f(x, config):
             return jnp.where(x > config["low"], x / (config["low"] - config["high"] + 100.0), 0.0)
     """),
-    "the arguments that every caller gives": ("low", """
+    "the arguments that every caller gives": ("note", """
         def _log(x):
             return jnp.where(x > 1, jnp.log(x), 0.0)
         def f(x):
             return _log(jnp.exp(jnp.tanh(x)))
     """),
-    "the arguments that one caller gives": ("high", """
+    "the arguments that one caller gives": ("shown", """
         def _log(x):
             return jnp.where(x > 1, jnp.log(x), 0.0)
         def f(x):
@@ -191,7 +191,7 @@ PROGRAMS = {
             pair = jnp.sum((x > 0)[:, None] * jnp.stack([a, jax.nn.sigmoid(b)], axis=1), axis=0)
             return jnp.where(x > 0, x / (1.0 + pair[1]), 0.0)
     """),
-    "an index that was searched for": ("low", """
+    "an index that was searched for": ("note", """
         def f(x, knots):
             k = jnp.searchsorted(knots, x)
             return jnp.where(x > 0, x / (knots[k] - knots[k - 1]), 0.0)
@@ -203,62 +203,62 @@ PROGRAMS = {
             return out
     """),
     # What a condition is about.
-    "two limits that happen to meet": ("low", """
+    "two limits that happen to meet": ("note", """
         def f(x, a, b):
             return jnp.where(x < a, (x - a) / (b - a), 0.0)
     """),
-    "two inputs that the condition compares": ("high", """
+    "two inputs that the condition compares": ("shown", """
         def f(x, a, b):
             return jnp.where(a != b, x / (b - a), 0.0)
     """),
-    "two inputs that are tested one by one": ("high", """
+    "two inputs that are tested one by one": ("shown", """
         def f(x, p):
             return jnp.where((x == 0) & (p == 0), 1.0, x ** p)
     """),
-    "a draw decides": ("low", """
+    "a draw decides": ("note", """
         def f(x, key):
             accept = jax.random.uniform(key) < x
             return jnp.where(accept, jnp.sqrt(x), 0.0)
     """),
-    "an ordering that a nan falls through": ("low", """
+    "an ordering that a nan falls through": ("note", """
         def f(x):
             y = jnp.arccosh(x) + 1.0
             return jnp.where(y > 0, y, 0.0)
     """),
-    "a test for nan": ("high", """
+    "a test for nan": ("shown", """
         def f(x):
             y = jnp.arccosh(x) + 1.0
             return jnp.where(jnp.isnan(y), 0.0, y)
     """),
-    "a range of probabilities": ("low", """
+    "a range of probabilities": ("note", """
         def f(x):
             return jnp.minimum(jnp.exp(x), 1.0)
     """),
-    "a bound that guards": ("high", """
+    "a bound that guards": ("shown", """
         def f(x):
             return jnp.maximum(jnp.linalg.norm(x), 1e-6)
     """),
-    "a bound that guards where centres coincide": ("high", """
+    "a bound that guards where centres coincide": ("shown", """
         def f(x, y, a, b):
             return jnp.maximum(jnp.sqrt((x - a) ** 2 + (y - b) ** 2), 1e-6)
     """),
-    "a bound that guards unless it is passed": ("high", """
+    "a bound that guards unless it is passed": ("shown", """
         def f(x, eps=1e-6):
             return jnp.maximum(jnp.linalg.norm(x), eps * jnp.ones_like(x))
     """),
-    "a bound that is a radius unless it is passed": ("low", """
+    "a bound that is a radius unless it is passed": ("note", """
         def f(x, radius=3.0):
             return jnp.maximum(jnp.linalg.norm(x), radius)
     """),
-    "a bound that is a radius": ("low", """
+    "a bound that is a radius": ("note", """
         def f(x, radius):
             return jnp.maximum(jnp.linalg.norm(x), radius)
     """),
-    "an activation": ("low", """
+    "an activation": ("note", """
         def f(x):
             return jax.nn.relu(jnp.log(x))
     """),
-    "an element that is overwritten by its place": ("low", """
+    "an element that is overwritten by its place": ("note", """
         def f(x):
             y = torch.sqrt(x)
             z = y + 0.0
@@ -273,7 +273,7 @@ PROGRAMS = {
         def f(s):
             return (1.0 / s)[..., None, None] * jnp.eye(3)
     """),
-    "arithmetic on settings": ("low", """
+    "arithmetic on settings": ("note", """
         class Head(torch.nn.Module):
             def __init__(self, width):
                 self.scale = float(1.0 / width)
@@ -281,7 +281,7 @@ PROGRAMS = {
                 return torch.clamp(x * self.scale, -5.0, 5.0)
     """),
     # Aiming.
-    "a singular point between telling values": ("high", """
+    "a singular point between telling values": ("shown", """
         def f(r):
             return torch.acos(torch.clamp((r.sum() - 1.0) / 2.0, -1.0, 1.0))
     """),
@@ -291,12 +291,12 @@ PROGRAMS = {
             f = jnp.fft.rfftfreq(n)
             return jnp.where(f >= 0, a * jnp.sqrt(f + a**2 + 1e-3), 0.0)
     """),
-    "what else uses a root hands it a zero": ("high", """
+    "what else uses a root hands it a zero": ("shown", """
         def exp(v):
             n = jnp.linalg.norm(v)
             return jnp.cos(n) + jnp.sin(n) * (v / jnp.maximum(n, 1e-8))
     """),
-    "the infinity that the author wrote is a value": ("high", """
+    "the infinity that the author wrote is a value": ("shown", """
         def log_prob(x, low, high):
             inside = (x > low) & (x < high)
             return jnp.where(inside, jnp.log(x - low), -jnp.inf)
@@ -310,7 +310,7 @@ PROGRAMS = {
             n = jnp.linalg.norm(v)
             return n + v / jnp.maximum(n, 1e-8)
     """),
-    "what the next iteration of a loop reads": ("high", """
+    "what the next iteration of a loop reads": ("shown", """
         def solve(A, b, n):
             r = p = x = b
             rho = (r * r).sum()
@@ -329,13 +329,13 @@ PROGRAMS = {
                 p = torch.where(x > 0, 1 / x, 0.0)
             return x
     """),
-    "callers that compute with complex numbers": ("high", """
+    "callers that compute with complex numbers": ("shown", """
         def _scale(size):
             return jnp.where(size > 1e-4, jnp.tanh(size) / size, 1.0)
         def f(x, y):
             return x * _scale(jnp.abs(complex(x, y)))
     """),
-    "settings, and an array that has to vanish somewhere": ("high", """
+    "settings, and an array that has to vanish somewhere": ("shown", """
         class Scaler:
             def f(self, x, a, b):
                 if self.norm == "max" or self.norm == "sum":
@@ -348,36 +348,36 @@ PROGRAMS = {
                     sizes = torch.where(empty, torch.ones_like(sizes), sizes)
                 return x / sizes
     """),
-    "entries of a matrix that vanish together": ("high", """
+    "entries of a matrix that vanish together": ("shown", """
         def angle(m):
             m = m.reshape(-1, 3, 3)
             a = jnp.arctan2(-m[:, 1, 2], m[:, 2, 2])
             return jnp.where(jnp.abs(m[:, 0, 2]) > 0.99999, 0.0, a)
     """),
-    "a bound that nobody's number exceeds": ("high", """
+    "a bound that nobody's number exceeds": ("shown", """
         def stress(virial, volume):
             y = virial / volume
             return jnp.where(jnp.abs(y) < 1e10, y, 0.0)
     """),
-    "a bound that numbers exceed": ("low", """
+    "a bound that numbers exceed": ("note", """
         def stress(virial, volume):
             y = virial / volume
             return jnp.where(jnp.abs(y) < 10.0, y, 0.0)
     """),
-    "onto a ball": ("high", """
+    "onto a ball": ("shown", """
         def project(x):
             return x / jnp.maximum(jnp.linalg.norm(x) / 0.1, 1.0)
     """),
-    "outside of a ball": ("low", """
+    "outside of a ball": ("note", """
         def push(x):
             return jnp.maximum(jnp.linalg.norm(x), 5.0)
     """),
-    "a point that float32 steps over on one way": ("high", """
+    "a point that float32 steps over on one way": ("shown", """
         def nfw(x, y, x0, y0, rs, t):
             g = jnp.sqrt((x - x0) ** 2 + (y - y0) ** 2) / rs
             return jnp.where(g == 1, (t + 1) / 3.0, (t + 1) / (g**2 - 1))
     """),
-    "a private helper that is given a setting": ("low", """
+    "a private helper that is given a setting": ("note", """
         class Delta:
             def f(self, x):
                 return self._value(x, self.config.accuracy)
@@ -398,7 +398,7 @@ def test_what_is_said(why: str) -> None:
     expected, text = PROGRAMS[why]
     found, problems = detect(_HEADER + textwrap.dedent(text), "f.py", DetectOptions())
     assert problems == []
-    said = {f.confidence for f in found}
+    said = {"shown" if f.is_shown else "note" for f in found}
     assert said == ({expected} if expected else set()), [(f.code, f.op, f.location.row, f.witness) for f in found]
 
 
@@ -425,18 +425,18 @@ HELPER = "def _mean(total, n):\n    return torch.where(n > 0, total / n, 0.0)\n"
 @pytest.mark.parametrize(
     ("caller", "expected"),
     [
-        ("def f(total):\n    return _mean(total.exp(), torch.ones(3))", {"low"}),
-        ("def f(total, n):\n    return _mean(total, n)", {"high"}),
+        ("def f(total):\n    return _mean(total.exp(), torch.ones(3))", {False}),
+        ("def f(total, n):\n    return _mean(total, n)", {True}),
         ("def f(total, n):\n    return _mean(total, n).detach()", set()),
-        ("f = [_mean]", {"high"}),
+        ("f = [_mean]", {True}),
     ],
     ids=["gives ones", "gives anything", "detaches", "hands it on"],
 )
-def test_callers_in_other_files_of_the_package_count(tmp_path: Path, caller: str, expected: set[str]) -> None:
+def test_callers_in_other_files_of_the_package_count(tmp_path: Path, caller: str, expected: set[bool]) -> None:
     home = package(tmp_path, {"helper.py": HELPER, "main.py": f"from pack.helper import _mean\n{caller}\n"})
     path = home / "helper.py"
     found, _ = detect(path.read_text(), str(path), DetectOptions())
-    assert {f.confidence for f in found} == expected
+    assert {f.is_shown for f in found} == expected
 
 
 def test_a_class_whose_docstring_is_assigned_is_still_the_class() -> None:
