@@ -213,7 +213,7 @@ def test_a_file_that_cannot_be_checked_does_not_keep_the_others(run: Run, projec
     (project / "b.py").write_bytes(b"'\xff'")
     status, output, errors = run("check", ".", "nowhere")
     assert status == 2
-    assert "c.py:5:29: WL101" in output
+    assert "c.py:5:29: error: WL101" in output
     assert output.endswith("Found 1 error, 1 file checked, 3 could not be checked.\n")
     assert [line.split(": ")[:2] for line in errors.splitlines()] == [
         ["error", "nowhere"],

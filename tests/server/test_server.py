@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wherelint import rules
+from wherelint.evidence.pieces import LEVELS
 from wherelint.finding import Location
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
@@ -31,7 +32,8 @@ from pygls.lsp.client import LanguageClient
 from pygls.protocol import default_converter
 from pygls.workspace import PositionCodec
 
-from wherelint.server.snapshot import Buffer
+from wherelint.server.answers import diagnostics
+from wherelint.server.snapshot import Buffer, Snapshot
 from wherelint.suppress.noqa import silence
 
 Result = TypeVar("Result")
@@ -260,7 +262,7 @@ class TestDiagnostics:
     def test_a_finding_comes_and_goes(self, editor: Editor) -> None:
         uri = editor.open("a.py", UNSAFE)
         (found,) = editor.diagnostics(uri)
-        assert (found.code, found.source, found.severity) == ("WL101", "wherelint", types.DiagnosticSeverity.Warning)
+        assert (found.code, found.source, found.severity) == ("WL101", "wherelint", types.DiagnosticSeverity.Error)
         assert found.message.startswith("sqrt is differentiated at 0 or below")
         assert editor.text_of(uri, found.range) == "jnp.sqrt(x)"
         (selection,) = found.related_information or ()
@@ -427,6 +429,15 @@ def value(hover: types.Hover) -> str:
     return hover.contents.value
 
 
+def test_the_severity_is_the_level(tmp_path: Path) -> None:
+    buffer = Buffer((tmp_path / "a.py").as_uri(), 1, UNSAFE, PositionCodec())
+    snapshot = Snapshot(buffer.uri, tmp_path / "a.py", tmp_path, [buffer], notebook=False)
+    report = snapshot.report
+    for number, level in enumerate(LEVELS, 1):
+        snapshot.report = replace(report, findings=(replace(report.findings[0], level=level),))
+        assert [each.severity for each in diagnostics(snapshot, buffer)] == [types.DiagnosticSeverity(number)]
+
+
 def test_hover(editor: Editor) -> None:
     uri = editor.open("a.py", UNSAFE.replace("x", "x_1"))
     editor.diagnostics(uri)
@@ -436,7 +447,7 @@ def test_hover(editor: Editor) -> None:
     assert editor.text_of(uri, hover.range) == "jnp.sqrt(x_1)"
     rule = rules.get("WL101")
     said = value(hover)
-    assert said.startswith("**WL101** `unmasked-sqrt`: sqrt is differentiated")
+    assert said.startswith("error: **WL101** `unmasked-sqrt`: sqrt is differentiated")
     assert r"Witness: at x\_1 = 0.0 the value is 0.0 and the gradient with respect to x\_1 is nan" in said
     assert rule.summary in said
     assert "## Why is this bad?" in said
