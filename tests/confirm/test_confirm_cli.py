@@ -89,7 +89,7 @@ def test_only_what_is_confirmed_counts(project: Path, capsys: pytest.CaptureFixt
     assert output.endswith("1 confirmed, 1 not run.\n")
     status, output, _ = wherelint(capsys, *arguments, "--only-confirmed")
     assert status == FINDINGS
-    assert output.startswith("b.py:5:29: WL101")
+    assert output.startswith("b.py:5:29: error: WL101")
     assert output.endswith("1 confirmed.\n1 unconfirmed finding is hidden.\n")
     status, output, _ = wherelint(capsys, *arguments, "--only-confirmed", "a.py")
     assert (status, output) == (

@@ -585,5 +585,5 @@ def test_what_is_too_much_is_said(project: Path, capsys: pytest.CaptureFixture[s
     captured = capsys.readouterr()
     assert status in (1, 2)
     assert "internal error" not in captured.err
-    assert "b.py:5:29: WL101" in captured.out
+    assert "b.py:5:29: error: WL101" in captured.out
     assert "\n1 confirmed" in captured.out or "\n2 confirmed" in captured.out  # or it is too long to be run

@@ -36,7 +36,7 @@ def test_what_is_left_is_reported(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE, "b.py": SUM})
     status, output, _ = wherelint("check", "--fix")
     assert status == FINDINGS
-    assert "b.py:5:9: WL102" in output
+    assert "b.py:5:9: error: WL102" in output
     assert output.endswith(
         "file  rule   fixed  left  why\na.py  WL101      1     0\n"
         "b.py  WL102      0     1  unsafe: see --unsafe-fixes\n"

@@ -105,6 +105,6 @@ def test_deep_nesting_is_no_crash(project: Path, capsys: pytest.CaptureFixture[s
     write(project, {"a.py": unsafe, "b.py": UNSAFE})
     main(["check", "--output-format", "concise"])
     output, errors = capsys.readouterr()
-    assert "b.py:5:29: WL101" in output
+    assert "b.py:5:29: error: WL101" in output
     assert "internal error" not in errors
     assert "Traceback" not in output + errors

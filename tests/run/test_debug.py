@@ -93,7 +93,7 @@ def test_evidence_has_weights_that_make_the_score(wherelint: Run, project: Path)
     weights = [float(weight) for weight in re.findall(r"^evidence +([+-]\d+\.\d+)  \w", output, re.MULTILINE)]
     assert weights
     assert sum(weights) < 0
-    assert re.search(r"^score     0\.\d\d: low", output, re.MULTILINE)
+    assert re.search(r"^score     0\.\d\d: note;", output, re.MULTILINE)
 
 
 def test_the_settings_count(wherelint: Run, project: Path) -> None:

@@ -65,11 +65,9 @@ class CheckOptions:
     select: tuple[str, ...] = _codes("--select", help="Use only these codes or prefixes (WL1,WL203).")
     extend_select: tuple[str, ...] = _codes("--extend-select", help="Use these as well.")
     ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Leave these out.")
-    level: Level | None = _level(
-        "--level", help="Show errors, warnings too (default), or notes too: error, warning, note."
-    )
+    level: Level | None = _level("--level", help="The least to show: error, warning (default) or note.")
     fail_on: Level | None = _level(
-        "--fail-on", help="Exit with 1 for what is shown from this level on (default: error)."
+        "--fail-on", help="The least of what is shown that makes the exit status 1 (default: error)."
     )
     output_format: str = _choice(
         "--output-format", type=click.Choice(STYLES), default="full", metavar="FORMAT",
