@@ -537,7 +537,7 @@ def test_names_of_all_kinds_are_confirmed(tmp_path: Path) -> None:
 def test_a_long_name_of_a_file(project: Path, capsys: pytest.CaptureFixture[str], path: str) -> None:
     write(project, {path: UNSAFE})
     assert main(["check", "--repro-dir", "scripts"]) == 1
-    assert "Found 1 error, 1 file checked." in capsys.readouterr().out
+    assert "Found 1 error (1 fixable with --fix), 1 file checked." in capsys.readouterr().out
     assert len(list((project / "scripts").iterdir())) == 1
 
 

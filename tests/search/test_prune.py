@@ -10,7 +10,7 @@ from wherelint.evidence.pieces import Level
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 #: Another one each day.
 SHOWN: tuple[Level, ...] = ("warning", "error")
 FILES = sorted([*ROOT.glob("cases/*/*.py"), *ROOT.glob("fixtures/*.py")])
