@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from wherelint.evidence.pieces import LEVELS
 from wherelint.finding import Finding, Witness
 from wherelint.findings.hazards import Detection
 from wherelint.findings.messages import feeds_operation
@@ -103,7 +102,7 @@ def one_per_bug(detections: Iterable[Detection]) -> list[tuple[Detection, list[N
                 continue
             if not (unsure and any(o.hazard.is_shown for o in outer)):
                 chosen.append((item, [o.hazard.select for o in outer]))
-    chosen.sort(key=lambda pair: LEVELS.index(pair[0].hazard.level))
+    chosen.sort(key=lambda pair: not pair[0].hazard.is_shown)
     explained: set[object] = set()
     bugs = []
     for item, related in chosen:
