@@ -46,6 +46,10 @@ _MASKS = frozenset(
     "mask masks valid validity present observed exists pad padding tokens token ids lengths lens".split()
 )
 _WHOLE_NUMBERS = frozenset("id length count counts species atom atoms z".split())
+#: Selections that are there to guard.
+_WHERES = frozenset({"where", "cond", "select", "masked_fill"})
+#: The rules about roots, norms, arccos and arctan2.
+_ROOTS = frozenset({"WL101", "WL104", "WL105"})
 #: What the logarithm of a ratio of probabilities is called.
 _LOG_RATIO = re.compile(r"log_?(?:ratio|rho|weight|importance_weight)s?\b|(?<![a-z])kl\b", re.IGNORECASE)
 
@@ -126,6 +130,8 @@ class Condition:
                 Evidence.LOG_RATIO: is_log_ratio(culprit),
                 Evidence.DISTANCE: is_distance,
                 Evidence.MASKED_ROW: _may_be_masked(culprit),
+                Evidence.ROOT: self.root.selection in _WHERES and OPERATIONS[culprit.op].code in _ROOTS,
+                Evidence.QUOTIENT: culprit.op in QUOTIENTS,
             }
             found = [piece for piece, holds in pieces.items() if holds]
             self._settled[culprit] = frozenset(found)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from wherelint.evidence import names
+from wherelint.evidence.carrying import Carrying, Scope
 from wherelint.evidence.names import DATA, is_configured, words_of
 from wherelint.evidence.pieces import Evidence
 from wherelint.frontend.module import Module
@@ -55,6 +56,11 @@ def gradient_flow(
         yield Evidence.SETTING
     if poisoned and (all(is_configured(n.name) for n in poisoned) or all(n.host for n in poisoned)):
         yield Evidence.NOT_LEARNED
+    scope = Scope.of(module, function) if poisoned else None
+    if scope is not None:
+        carrying = Carrying()
+        if all(carrying.input(n.name, scope) is False for n in poisoned):
+            yield Evidence.NOT_CARRIED
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
         yield Evidence.DOUBTFUL  # the model has real numbers
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):

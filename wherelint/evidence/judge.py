@@ -8,6 +8,8 @@ from functools import cached_property
 
 from wherelint.evidence.condition import Condition
 from wherelint.evidence.pieces import Evidence, worth
+from wherelint.evidence.structure import FOR as OF_PLACES
+from wherelint.evidence.structure import by_structure
 from wherelint.evidence.witness import reads_no_gradient, witness
 from wherelint.graph.node import Node, rounded_away
 from wherelint.search.attribution import Blamed
@@ -16,14 +18,14 @@ from wherelint.search.guard import Guard
 from wherelint.search.probes import Inputs
 from wherelint.search.prune import Judge
 
-#: What speaks for a finding, and may be known by its text.
-_FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR}
+#: What speaks for a finding, and may be known by its text; what its place says is known before the search.
+_FOR = frozenset(each for each in Evidence if each.weight > 0) - {Evidence.NEAR} - OF_PLACES
 #: What speaks for a finding and is known by its operation.
-_OF_OPERATIONS = frozenset({Evidence.LOG_RATIO, Evidence.MASKED_ROW, Evidence.DISTANCE})
+_OF_OPERATIONS = frozenset({Evidence.LOG_RATIO, Evidence.MASKED_ROW, Evidence.DISTANCE, Evidence.ROOT})
 #: Pieces of which a finding has one at most.
 _EXCLUSIVE = (
     frozenset({Evidence.DIRECT, Evidence.PADDING, Evidence.FACTOR}),
-    _OF_OPERATIONS | {Evidence.MISSING_DATA},
+    _OF_OPERATIONS - {Evidence.ROOT} | {Evidence.MISSING_DATA},
 )
 _ROUNDING = 1e-9
 
@@ -90,7 +92,11 @@ class EvidenceJudge(Judge):
     def weigh(self, run: Run, blamed: Blamed, p: int, level: frozenset[Evidence]) -> frozenset[Evidence]:
         """All evidence for and against a hazard; where it lies far from what is asked for, not all of it."""
         culprit, select, data = blamed
-        evidence = {*level, *self._condition.evidence(run, culprit, p, data, onto=select is not self._guard.root)}
+        evidence = {
+            *level,
+            *by_structure(select),
+            *self._condition.evidence(run, culprit, p, data, onto=select is not self._guard.root),
+        }
         evidence.update(witness(run, culprit, p, self._dependence.requires_grad))
         if culprit not in run.ieee.cotangents and not self._condition.tests(culprit):
             evidence.add(Evidence.NOT_LEARNED)  # arithmetic on settings: nobody sets them to what breaks it

@@ -12,40 +12,54 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Literal, get_args
 
-_START = 0.5
+_START = -0.2
 
 
 class Evidence(Enum):
     """Something that speaks for or against a finding."""
 
     # Did the author guard it?
-    DIRECT = "direct", 0.6, "the condition tests the operand that is singular", (133, 75, 96)
-    INCIDENTAL = "incidental", -0.3, "the condition tests something else", (12, 8, 30)
-    MISSING_DATA = "missing data", 2.0, "the condition asks for missing data", (6, 1, 4)
-    AT_BOUNDARY = "at the boundary", 0.2, "the operation fails where the condition changes", (118, 76, 83)
-    PAST_BOUNDARY = "past the boundary", -0.6, "the operation fails far from where the condition changes", (13, 8, 20)
-    EPSILON_LOST = "an epsilon is lost", 0.5, "float32 rounds an epsilon away that guards the operand"
-    LOG_RATIO = "log ratio", 1.2, "the exponent is a difference of log-probabilities, which may be hundreds"
-    MASKED_ROW = "masked row", 1.5, "the program fills what it masks with -inf, and a row may be masked as a whole"
-    PADDING = "padding", 1.9, "the mask says which elements are data, and what pads these is 0"
+    DIRECT = "direct", 0.3, "the condition tests the operand that is singular", (133, 75, 96)
+    INCIDENTAL = "incidental", -0.55, "the condition tests something else", (12, 8, 30)
+    MISSING_DATA = "missing data", 0.3, "the condition asks for missing data", (6, 1, 4)
+    AT_BOUNDARY = "at the boundary", 0.45, "the operation fails where the condition changes", (118, 76, 83)
+    PAST_BOUNDARY = "past the boundary", -0.1, "the operation fails far from where the condition changes", (13, 8, 20)
+    EPSILON_LOST = "an epsilon is lost", 0.1, "float32 rounds an epsilon away that guards the operand"
+    LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which may be hundreds"
+    MASKED_ROW = "masked row", 1.6, "the program fills what it masks with -inf, and a row may be masked as a whole"
+    PADDING = "padding", 1.6, "the mask says which elements are data, and what pads these is 0"
     FACTOR = "factor", 1.5, "the condition tests what the result is multiplied with"
-    DISTANCE = "distance", 0.8, "a hinge drops a distance, which is 0 where points coincide"
-    NO_GUARD = "no guard", -1.2, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
-    OTHER_PURPOSE = "another purpose", -2.2, "the condition cannot be meant for the singular point", (3, 4, 9)
+    DISTANCE = "distance", 0.65, "a hinge drops a distance, which is 0 where points coincide"
+    TOLERANCE = "tolerance", 0.55, "the condition compares with a tolerance"
+    RETURNED = "returned", 0.6, "the selection is what the function returns"
+    ROOT = "root or angle", 0.35, "the derivative of a root, a norm or an angle is infinite at a plain value"
+    QUOTIENT = "quotient", -0.5, "a division fails only where the divisor is exactly 0"
+    NO_GUARD = "no guard", -0.8, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
+    OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot be meant for the singular point", (3, 4, 9)
     # Can the input occur?
-    UNRELATED_INPUT = "unrelated input", -1.9, "the witness moves what the condition does not read", (9, 11, 24)
-    UNLIKELY_INPUT = "unlikely input", -1.1, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
-    DEGENERATE_ARRAY = "degenerate array", -0.5, "array elements have to be out of order, or equal", (6, 11, 8)
-    BELOW_ZERO = "below zero", -0.15, "an input has to be below zero", (9, 11, 13)
-    SETTING = "setting", -1.2, "a setting, a default, or what no known call passes has to change", (8, 7, 27)
-    DOUBTFUL = "doubtful", -2.0, "the model is unsure: complex numbers, a size below zero, facts that contradict"
+    UNRELATED_INPUT = "unrelated input", -1.5, "the witness moves what the condition does not read", (9, 11, 24)
+    UNLIKELY_INPUT = "unlikely input", -0.4, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
+    DEGENERATE_ARRAY = "degenerate array", -0.1, "array elements have to be out of order, or equal", (6, 11, 8)
+    BELOW_ZERO = "below zero", -0.55, "an input has to be below zero", (9, 11, 13)
+    SETTING = "setting", -0.65, "a setting, a default, or what no known call passes has to change", (8, 7, 27)
+    DOUBTFUL = "doubtful", -1.0, "the model is unsure: complex numbers, a size below zero, facts that contradict"
     # Does a gradient flow there?
-    NO_GRADIENT = "no gradient", -0.5, "the operand is an integer, or is not differentiated", (5, 5, 21)
-    NOT_LEARNED = "not learned", -1.6, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
-    UNTRAINED_CODE = "untrained code", -1.8, "the code computes metrics, data, samples, pictures or steps", (5, 18, 20)
-    SELDOM_TRAINED = "seldom trained code", -0.9, "the code initializes, updates, demonstrates or makes data", (1, 7, 2)
+    NO_GRADIENT = "no gradient", -0.1, "the operand is an integer, or is not differentiated", (5, 5, 21)
+    NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
+    NOT_CARRIED = "not carried", -1.25, "what receives the nan is constant, counted, chosen or detached"
+    INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
+    GEOMETRY = "geometry", 0.5, "the words around it are those of lengths, angles and points"
+    MUCH_GEOMETRY = "much geometry", 1.1, "most words around it are those of lengths, angles and points"
+    BOOKKEEPING = "bookkeeping", -0.4, "the words around it are those of data, statistics and updates"
+    UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, pictures or steps", (5, 18, 20)
+    SELDOM_TRAINED = (
+        "seldom trained code",
+        -0.55,
+        "the code initializes, updates, demonstrates or makes data",
+        (1, 7, 2),
+    )
     TEST = "in a test", -6.0, "the code is a test"
-    SHIELDED = "shielded by callers", -2.3, "no caller lets a gradient back, or passes such a value", (3, 6, 17)
+    SHIELDED = "shielded by callers", -2.4, "no caller lets a gradient back, or passes such a value", (3, 6, 17)
     # What the user says, and what was measured.
     DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that the gradient matters"
     NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or the configuration says that it does not"
@@ -81,7 +95,7 @@ Level = Literal["error", "warning", "note"]
 #: The surest first.
 LEVELS: tuple[Level, ...] = get_args(Level)
 #: The scores from which a finding is an error, and a warning.
-ERROR, WARNING = 0.75, 0.5
+ERROR, WARNING = 0.65, 0.42
 
 
 def level(evidence: Iterable[Evidence]) -> Level:

@@ -9,6 +9,7 @@ from typing import Any
 from wherelint.defects import describe
 from wherelint.evidence import names as naming
 from wherelint.evidence.judge import Outlook
+from wherelint.evidence.structure import FOR
 from wherelint.finding import Finding, Problem
 from wherelint.findings import severed
 from wherelint.findings.group import one_per_bug, with_causes
@@ -79,7 +80,7 @@ def analyse_functions(
     # Where its place alone keeps a finding from being shown, a function is not read, unless what it calls asks for it.
     names = list(names)
     if not opt_in and outlook.least > 0:
-        names = [each for each in names if outlook.reaches(outlook.most(naming.by_surroundings(module, each)))]
+        names = [each for each in names if outlook.reaches(outlook.most(naming.by_surroundings(module, each) | FOR))]
     for number, name in enumerate(names):
         if hazards.spent:
             left = len(names) - number

@@ -12,6 +12,7 @@ from wherelint.evidence.gradient_flow import gradient_flow, known_beforehand
 from wherelint.evidence.judge import EvidenceJudge, Outlook
 from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
+from wherelint.evidence.structure import FOR, by_structure
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.frontend.module import Module
 from wherelint.frontend.names import written
@@ -116,7 +117,12 @@ class FileHazards:
         if self._outlook.least <= 0:
             return frozenset()
         selects = [root] if root.selection is not None else [n for n in topological([root]) if n.selection in CLIPS]
-        return frozenset.intersection(*(frozenset(known_beforehand(select, program.inputs)) for select in selects))
+        structure = [by_structure(select) for select in selects]
+        known = [
+            {*known_beforehand(select, program.inputs), *of} - FOR
+            for select, of in zip(selects, structure, strict=True)
+        ]
+        return frozenset.intersection(*map(frozenset, known)) | (frozenset().union(*structure) & FOR)
 
     def _note(self, detection: Detection) -> None:
         known = self._detections.get(detection.key)

@@ -1,0 +1,279 @@
+"""Which inputs can carry a gradient: each is followed back over the project, by what is written.
+
+An input that receives the nan matters if it is computed from something that is differentiated. Weights are, and what a
+module computes with them; grids, counts, settings, and what was detached are not. A parameter is what its callers pass.
+The answer is True, False, or None where it is not known, which is frequent: nobody knows who calls a public function.
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+
+from wherelint.evidence.names import is_configured
+from wherelint.frontend import screen
+from wherelint.frontend.module import Module, bases
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted, last_name, methods
+
+#: Calls whose result is made of nothing that is differentiated.
+_MAKERS = frozenset(
+    """arange bartlett blackman constant empty eye fftfreq finfo full full_like geomspace hamming hann_window hanning
+    identity iinfo indices leggauss linspace logspace meshgrid mgrid ones ones_like range rfftfreq tri zeros
+    zeros_like""".split()
+)
+_COUNTERS = frozenset(
+    """argmax argmin argsort bincount bucketize ceil count_nonzero digitize floor histogram int len long nonzero numel
+    one_hot round searchsorted sign unique""".split()
+)
+_CUTS = frozenset("detach device_get item numpy stop_gradient tolist".split())
+_NONE = _MAKERS | _COUNTERS | _CUTS
+#: Calls that make a weight, or what is differentiated.
+_WEIGHTS = frozenset("Parameter Variable add_weight get_parameter get_variable".split())
+_GRADIENTS = frozenset(
+    """filter_grad filter_value_and_grad filter_vjp grad hessian jacfwd jacobian jacrev value_and_grad vjp""".split()
+)
+#: The methods of a module that are handed activations.
+_FORWARD = frozenset("__call__ call forward message".split())
+_MODULE = re.compile(r"(?:Module|Layer|Model|Block|Cell)$")
+_NUMBER = re.compile(r"(?:Optional\[)?(?:float|int|bool|str)\]?(?: \| None)?")
+_SHAPES = frozenset("device dtype ndim shape size".split())
+_BUILDERS = frozenset("__init__ __post_init__ build setup".split())
+_DEEPEST, _MOST_STEPS, _MOST_CALLS = 7, 2000, 6
+
+_Answer = bool | None
+
+
+class Scope:
+    """A function, and what its names may mean: the class and the functions around it, its file."""
+
+    def __init__(self, module: Module, cls: ast.ClassDef | None, function: ast.stmt, outer: "Scope | None" = None):
+        self.module, self.cls, self.function, self.outer = module, cls, function, outer
+
+    @classmethod
+    def of(cls, module: Module, name: tuple[str, ...]) -> "Scope | None":
+        """That of a function by its qualified name; one inside another has the rest of the name."""
+        known = module.once(screen.functions)
+        length = next((n for n in (2, 1) if name[:n] in known), None)
+        if length is None:
+            return None
+        definition = module.definitions.get(name[0])
+        owner = definition.statement if definition is not None else None
+        scope = cls(module, owner if isinstance(owner, ast.ClassDef) else None, known[name[:length]])
+        for inner in name[length:]:
+            found = (n for n in ast.walk(scope.function) if isinstance(n, FUNCTION_DEFS) and n.name == inner)
+            function = next((n for n in found if n is not scope.function), None)
+            if function is None:
+                break
+            scope = cls(module, scope.cls, function, scope)
+        return scope
+
+
+class Carrying:
+    """Answers for the inputs of one finding."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, _Answer] = {}
+        self._steps = 0
+
+    def input(self, name: str, scope: Scope) -> _Answer:
+        """Whether an input, by the author's text for it, can carry a gradient."""
+        try:
+            expression = ast.parse(name, mode="eval").body
+        except (SyntaxError, ValueError):
+            return None
+        return self._expression(expression, scope, 0)
+
+    def _any(self, parts: Iterable[ast.expr], scope: Scope, depth: int) -> _Answer:
+        return _joined([self._expression(part, scope, depth + 1) for part in parts])
+
+    def _expression(self, node: ast.expr, scope: Scope, depth: int) -> _Answer:
+        self._steps += 1
+        if depth > _DEEPEST or self._steps > _MOST_STEPS:
+            return None
+        if isinstance(node, (ast.Constant, ast.Compare, ast.BoolOp)):
+            return False
+        if isinstance(node, ast.Name):
+            return self._name(node.id, scope, depth)
+        if isinstance(node, ast.Attribute):
+            if node.attr in _SHAPES or is_configured(dotted(node)):
+                return False
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            return self._attribute(node.attr, scope, depth) if own else self._expression(node.value, scope, depth + 1)
+        if isinstance(node, ast.Call):
+            return self._call(node, scope, depth)
+        if isinstance(node, (ast.Subscript, ast.Starred, ast.Await)):
+            return self._expression(node.value, scope, depth + 1)
+        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        plain = isinstance(node, (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Tuple, ast.List))
+        return self._any(parts, scope, depth) if plain else None
+
+    def _call(self, node: ast.Call, scope: Scope, depth: int) -> _Answer:
+        name = last_name(node.func)
+        if name in _NONE:
+            return False
+        if name in _WEIGHTS:
+            return True
+        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+        parts = list(node.args)
+        if isinstance(receiver, ast.Name) and receiver.id == "self":
+            own = scope.cls is not None and any(method.name == name for method in methods(scope.cls))
+            if not own:  # a layer
+                return True if _is_module(scope) else None
+            return None
+        if receiver is not None and dotted(receiver).partition(".")[0] not in scope.module.imports:
+            parts.append(receiver)
+        elif receiver is None and name in scope.module.definitions:
+            return None  # what a function of the project makes of its arguments
+        return self._any(parts, scope, depth)
+
+    def _name(self, name: str, scope: Scope, depth: int) -> _Answer:
+        each: Scope | None = scope
+        while each is not None:
+            parameter = next((a for a in _parameters(each.function) if a.arg == name), None)
+            values = _assigned(each.function, name)
+            if parameter is not None or values:
+                key = each.function, name
+                if key not in self._known:
+                    self._known[key] = None  # a name that is computed from itself
+                    found = [self._expression(value, each, depth + 1) for value in values]
+                    found += [self._parameter(parameter, each, depth)] if parameter is not None else []
+                    self._known[key] = _joined(found)
+                return self._known[key]
+            each = each.outer
+        return False if name in scope.module.definitions or name in scope.module.imports else None
+
+    def _attribute(self, name: str, scope: Scope, depth: int) -> _Answer:
+        """An attribute of ``self``: what the class declares and what its methods assign."""
+        if scope.cls is None:
+            return None
+        key = scope.cls, name
+        if key not in self._known:
+            self._known[key] = None
+            for home, cls in [(scope.module, scope.cls), *bases(scope.module, scope.cls)]:
+                found = list(self._declared(name, Scope(home, cls, cls), depth))
+                if found:
+                    self._known[key] = _joined(found)
+                    break
+        return self._known[key]
+
+    def _declared(self, name: str, scope: Scope, depth: int) -> Iterable[_Answer]:
+        assert scope.cls is not None
+        for statement in scope.cls.body:
+            if isinstance(statement, ast.AnnAssign) and last_name(statement.target) == name:
+                yield False if _NUMBER.fullmatch(ast.unparse(statement.annotation)) else None
+        for method in methods(scope.cls):
+            for node in ast.walk(method):
+                if isinstance(node, ast.Assign) and any(_is_own(target, name) for target in node.targets):
+                    yield self._expression(node.value, Scope(scope.module, scope.cls, method), depth + 1)
+                elif isinstance(node, ast.Call) and _registers(node, name):
+                    yield last_name(node.func) == "register_parameter"
+
+    def _parameter(self, parameter: ast.arg, scope: Scope, depth: int) -> _Answer:
+        function = scope.function
+        annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+        if not isinstance(function, FUNCTION_DEFS) or parameter.arg == "self":
+            return None
+        if _NUMBER.fullmatch(annotation) or _has_number(function, parameter):
+            return False
+        if function.name in _FORWARD and _is_module(scope):
+            return True
+        if function.name in _BUILDERS:
+            return False if _is_module(scope) else None
+        return self._callers(function, parameter, scope, depth)
+
+    def _callers(self, function: FunctionDef, parameter: ast.arg, scope: Scope, depth: int) -> _Answer:
+        """What the calls of a function pass; a public one may be called by anybody."""
+        order = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        number = order.index(parameter.arg) if parameter.arg in order else -1
+        number -= order[:1] in (["self"], ["cls"])
+        private = function.name.startswith("_") or scope.outer is not None
+        modules = [scope.module, *(scope.module.project.mentioning(function.name) if private else ())]
+        found: list[_Answer] = [] if private else [None]
+        for module in modules:
+            for name in screen.referring(module, function.name):
+                caller = Scope.of(module, name)
+                for call in ast.walk(caller.function) if caller is not None else ():
+                    if not isinstance(call, ast.Call) or len(found) > _MOST_CALLS:
+                        continue
+                    if last_name(call.func) in _GRADIENTS and call.args and last_name(call.args[0]) == function.name:
+                        found.append(number in _numbers(call) or None)
+                    elif last_name(call.func) == function.name and caller is not None:
+                        value = _passed(call, number, parameter.arg)
+                        found.append(None if value is None else self._expression(value, caller, depth + 2))
+        return _joined(found)
+
+
+def _joined(answers: list[_Answer]) -> _Answer:
+    """Of several parts: True if one carries a gradient, False if none does, None if that is not known."""
+    if True in answers:
+        return True
+    return None if None in answers or not answers else False
+
+
+def _parameters(function: ast.stmt) -> list[ast.arg]:
+    if not isinstance(function, FUNCTION_DEFS):
+        return []
+    arguments = function.args
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _assigned(function: ast.stmt, name: str) -> list[ast.expr]:
+    """What is assigned to a name in a function, or iterated over with it."""
+    found: list[ast.expr] = []
+    for node in ast.walk(function):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
+            targets, value = [node.target], node.value
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            targets, value = [node.target], node.iter
+        names = (each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        if any(each.id == name and isinstance(each.ctx, ast.Store) for each in names):
+            found.append(value)
+    return found
+
+
+def _has_number(function: FunctionDef, parameter: ast.arg) -> bool:
+    """Whether a parameter is a number by default."""
+    arguments = function.args
+    order = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(order[len(order) - len(arguments.defaults) :], arguments.defaults, strict=True),
+             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
+    default = next((value for each, value in pairs if each is parameter), None)
+    value = default.operand if isinstance(default, ast.UnaryOp) else default
+    return isinstance(value, ast.Constant) and value.value is not None
+
+
+def _is_module(scope: Scope) -> bool:
+    """Whether the class of a scope is a module with weights, by the names of what it inherits from."""
+    if scope.cls is None:
+        return False
+    family = [scope.cls, *(base for _, base in bases(scope.module, scope.cls))]
+    return any(_MODULE.search(last_name(base)) for cls in family for base in cls.bases)
+
+
+def _is_own(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr == name and dotted(target.value) == "self"
+
+
+def _registers(call: ast.Call, name: str) -> bool:
+    """Whether a call of a torch module gives it a buffer or a parameter of a name."""
+    named = [each.value for each in call.args[:1] if isinstance(each, ast.Constant)]
+    return last_name(call.func) in ("register_buffer", "register_parameter") and named == [name]
+
+
+def _numbers(call: ast.Call) -> tuple[int, ...]:
+    """The arguments by which a call of ``grad`` and its kin differentiates."""
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "argnums"), None)
+    try:
+        numbers = 0 if given is None else ast.literal_eval(given)
+    except ValueError:
+        return ()
+    return (numbers,) if isinstance(numbers, int) else tuple(numbers)
+
+
+def _passed(call: ast.Call, number: int, name: str) -> ast.expr | None:
+    """The argument that a call passes for a parameter."""
+    value = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return call.args[number] if value is None and not starred and 0 <= number < len(call.args) else value

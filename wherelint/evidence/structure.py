@@ -1,0 +1,109 @@
+"""What the code around a selection looks like: which conditions, functions and words stand with findings that matter.
+
+None of this proves anything. Each trait was counted among judged findings, and its weight is fitted with the others'.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from wherelint.evidence.pieces import Evidence
+from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, last_name
+from wherelint.graph.node import Node
+from wherelint.interpret.values import Origin
+
+#: A bound of a condition that is no larger is a tolerance, and so is what is called one.
+_TOLERANCE = 1e-3
+_TOLERANCES = re.compile(r"eps|tol|small|tiny", re.IGNORECASE)
+_INTEGERS = frozenset("argmax argmin argsort bincount histogram int32 int64 long searchsorted topk unique".split())
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+#: How many rows above and below a selection its context reaches.
+_CONTEXT = 14
+#: Words that stand around findings that matter, and around those that do not (``tests/labels/fit.py`` chose them).
+_GEOMETRY = frozenset(
+    """abs acos angle arctan axes cos depth differentiable distance divide keepdims light loss matrices norm point
+    points quaternion quaternions radius rotation safe sin sqrt stack theta trace valid vector vectors""".split()
+)
+_BOOKKEEPING = frozenset(
+    """add asarray astype calculate data dist estimate fill inf init logits mean normalization num ones order prior prob
+    range rate ratio scale shift sigma size start state std step transpose update values velocity weights""".split()
+)
+#: By how many one kind of words has to prevail.
+_FEW, _MANY = 2, 5
+
+
+def by_structure(select: Node) -> frozenset[Evidence]:
+    """What the code around a selection says for and against any finding there."""
+    origin = select.origin
+    if not isinstance(origin, Origin):
+        return frozenset()
+    return origin.block.module.once(_by_structure, origin.node)
+
+
+#: What may speak for a finding by its place.
+FOR = frozenset({Evidence.TOLERANCE, Evidence.RETURNED, Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY})
+
+
+def _by_structure(module: Module, node: ast.AST) -> frozenset[Evidence]:
+    function = _enclosing(module, node)
+    found = set(_of_context(module, getattr(node, "lineno", 1)))
+    if function is not None:
+        found.update(_of_function(function, node))
+    return frozenset(found.union(_of_condition(function, node)))
+
+
+def _enclosing(module: Module, node: ast.AST) -> FunctionDef | None:
+    """The innermost function around a node of a file."""
+    row = getattr(node, "lineno", 0)
+    found = None
+    for statement, block in module.blocks:
+        if block.first <= row <= block.last:
+            for each in ast.walk(statement):
+                if isinstance(each, FUNCTION_DEFS) and each.lineno <= row <= (each.end_lineno or 0):
+                    found = each
+    return found
+
+
+def _of_function(function: FunctionDef, node: ast.AST) -> Iterator[Evidence]:
+    names = set()
+    for each in ast.walk(function):
+        if isinstance(each, ast.Return) and any(inner is node for inner in ast.walk(each)):
+            yield Evidence.RETURNED
+        elif isinstance(each, ast.Name):
+            names.add(each.id)
+        elif isinstance(each, ast.Attribute):
+            names.add(each.attr)
+    if not names.isdisjoint(_INTEGERS):
+        yield Evidence.INTEGERS
+
+
+def _of_condition(function: FunctionDef | None, node: ast.AST) -> Iterator[Evidence]:
+    if not isinstance(node, ast.Call) or last_name(node.func) not in ("cond", "select", "where") or not node.args:
+        return
+    condition = node.args[0]
+    if isinstance(condition, ast.Name) and function is not None:
+        assigned = [each for each in ast.walk(function) if isinstance(each, ast.Assign)]
+        values = [each.value for each in assigned if condition.id in map(last_name, each.targets)]
+        condition = values[-1] if values else condition
+    compared = next((each for each in ast.walk(condition) if isinstance(each, ast.Compare)), None)
+    if compared is not None and _is_tolerance(compared.comparators[0]):
+        yield Evidence.TOLERANCE
+
+
+def _is_tolerance(bound: ast.expr) -> bool:
+    if isinstance(bound, ast.Constant) and isinstance(bound.value, (int, float)):
+        return 0 < abs(bound.value) <= _TOLERANCE
+    return _TOLERANCES.search(ast.unparse(bound)) is not None
+
+
+def _of_context(module: Module, row: int) -> Iterator[Evidence]:
+    lines = module.lines[max(0, row - 1 - _CONTEXT) : row + _CONTEXT]
+    words = {word.lower() for line in lines for word in _WORD.findall(line.replace("_", " "))}
+    prevail = len(words & _GEOMETRY) - len(words & _BOOKKEEPING)
+    if prevail >= _MANY:
+        yield Evidence.MUCH_GEOMETRY
+    elif prevail >= _FEW:
+        yield Evidence.GEOMETRY
+    elif prevail <= -_FEW:
+        yield Evidence.BOOKKEEPING
