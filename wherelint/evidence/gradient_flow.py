@@ -47,7 +47,7 @@ def gradient_flow(
     inputs = list(inputs)
     yield from known_beforehand(hazard.select, inputs)
     if Evidence.LOG_RATIO in hazard.evidence and not any(_SEQUENCE.search(n.name) for n in inputs):
-        yield Evidence.UNLIKELY_INPUT  # an action is hardly improbable to the policy that it was drawn from
+        yield Evidence.OTHER_PURPOSE  # an action is hardly improbable to the policy that it was drawn from
     poisoned = [n for n, g in hazard.gradient.items() if n.differentiable and not np.isfinite(g).all()]
     words = [words_of(n.name) for n in poisoned]
     if poisoned and all(each & DATA for each in words):

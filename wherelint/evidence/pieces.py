@@ -38,11 +38,11 @@ class Evidence(Enum):
     OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot be meant for the singular point", (3, 4, 9)
     # Can the input occur?
     UNRELATED_INPUT = "unrelated input", -1.5, "the witness moves what the condition does not read", (9, 11, 24)
-    UNLIKELY_INPUT = "unlikely input", -0.4, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
+    UNLIKELY_INPUT = "unlikely input", -0.8, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
     DEGENERATE_ARRAY = "degenerate array", -0.1, "array elements have to be out of order, or equal", (6, 11, 8)
     BELOW_ZERO = "below zero", -0.55, "an input has to be below zero", (9, 11, 13)
     SETTING = "setting", -0.65, "a setting, a default, or what no known call passes has to change", (8, 7, 27)
-    DOUBTFUL = "doubtful", -1.0, "the model is unsure: complex numbers, a size below zero, facts that contradict"
+    DOUBTFUL = "doubtful", -1.4, "the model is unsure: complex numbers, a size below zero, facts that contradict"
     # Does a gradient flow there?
     NO_GRADIENT = "no gradient", -0.1, "the operand is an integer, or is not differentiated", (5, 5, 21)
     NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
@@ -58,7 +58,7 @@ class Evidence(Enum):
         "the code initializes, updates, demonstrates or makes data",
         (1, 7, 2),
     )
-    TEST = "in a test", -6.0, "the code is a test"
+    TEST = "in a test", -9.0, "the code is a test"
     SHIELDED = "shielded by callers", -2.4, "no caller lets a gradient back, or passes such a value", (3, 6, 17)
     # What the user says, and what was measured.
     DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that the gradient matters"
@@ -95,7 +95,7 @@ Level = Literal["error", "warning", "note"]
 #: The surest first.
 LEVELS: tuple[Level, ...] = get_args(Level)
 #: The scores from which a finding is an error, and a warning.
-ERROR, WARNING = 0.65, 0.42
+ERROR, WARNING = 0.65, 0.41
 
 
 def level(evidence: Iterable[Evidence]) -> Level:
