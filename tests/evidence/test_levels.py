@@ -43,7 +43,7 @@ PROGRAMS = {
             assert a.k == b.k
             return jnp.where(x > 0, jnp.sqrt(x), 0.0)
     """),
-    "contracts that cannot be kept together": ("note", """
+    "contracts that cannot be kept together": ("shown", """
         def f(x, n, m):
             assert n > 3
             assert n < 2
@@ -246,11 +246,11 @@ PROGRAMS = {
         def f(x, eps=1e-6):
             return jnp.maximum(jnp.linalg.norm(x), eps * jnp.ones_like(x))
     """),
-    "a bound that is a radius unless it is passed": ("note", """
+    "a bound that is a radius unless it is passed": ("shown", """
         def f(x, radius=3.0):
             return jnp.maximum(jnp.linalg.norm(x), radius)
     """),
-    "a bound that is a radius": ("note", """
+    "a bound that is a radius": ("shown", """
         def f(x, radius):
             return jnp.maximum(jnp.linalg.norm(x), radius)
     """),

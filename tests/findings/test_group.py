@@ -97,11 +97,11 @@ def f(n, d):
     return a + b
 """
     (finding,) = check_source(text.encode(), "a.py", Settings(root=Path("/"), level="note")).findings
-    assert [place.location.row for place in finding.also] == [7, 5, 5]
+    assert [place.location.row for place in finding.also] == [5, 6, 7]
     (entry,) = json.loads(FORMATS["json"]([finding], (), RULES, "0"))
     related = [(place["code"], place["kind"], place["location"]["row"]) for place in entry["related"]]
-    assert related == [("WL103", None, 7), ("WL103", "where", 7), ("WL101", None, 5), ("WL101", None, 5)]
-    assert list(other_places(finding)) == ["7:26", "5:9", "7:9"]
+    assert related == [("WL101", None, 5), ("WL101", "where", 7), ("WL103", None, 6), ("WL103", None, 7)]
+    assert list(other_places(finding)) == ["7:9", "6:26", "7:26"]
 
 
 def test_nine_places_are_counted() -> None:

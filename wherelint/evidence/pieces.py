@@ -48,9 +48,9 @@ class Evidence(Enum):
     NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
     NOT_CARRIED = "not carried", -1.25, "what receives the nan is constant, counted, chosen or detached"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
-    GEOMETRY = "geometry", 0.5, "the words around it are those of lengths, angles and points"
-    MUCH_GEOMETRY = "much geometry", 1.1, "most words around it are those of lengths, angles and points"
-    BOOKKEEPING = "bookkeeping", -0.4, "the words around it are those of data, statistics and updates"
+    GEOMETRY = "geometry", 0.5, "the function's names are those of lengths, angles and points"
+    MUCH_GEOMETRY = "much geometry", 1.1, "most of the function's names are those of lengths, angles and points"
+    BOOKKEEPING = "bookkeeping", -0.4, "the function's names are those of data, statistics and updates"
     UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, pictures or steps", (5, 18, 20)
     SELDOM_TRAINED = (
         "seldom trained code",
@@ -78,6 +78,8 @@ class Evidence(Enum):
         self.counts = counts
 
 
+#: What words say is no reason that anybody could check.
+WORDS = frozenset({Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING})
 _BY_LABEL = {each.label: each for each in Evidence}
 
 
@@ -115,7 +117,8 @@ def reaches(level: Level, other: Level) -> bool:
 
 
 def why(evidence: Iterable[Evidence]) -> str:
-    """What weighs most for a finding, and what against it, in a sentence; empty where nothing is known of it."""
-    heaviest = sorted(frozenset(evidence), key=lambda each: (-abs(each.weight), each.label))
-    sides = [each for each in heaviest if each.weight > 0][:1], [each for each in heaviest if each.weight < 0][:1]
+    """What speaks for a finding, and what weighs most against it, in a sentence; empty where nothing is known of it."""
+    known = [each for each in Evidence if each in frozenset(evidence) and each not in WORDS]
+    against = sorted((each for each in known if each.weight < 0), key=lambda each: each.weight)
+    sides = [each for each in known if each.weight > 0][:1], against[:1]
     return ", but ".join(each.sentence for side in sides for each in side)

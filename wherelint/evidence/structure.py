@@ -18,9 +18,7 @@ _TOLERANCE = 1e-3
 _TOLERANCES = re.compile(r"eps|tol|small|tiny", re.IGNORECASE)
 _INTEGERS = frozenset("argmax argmin argsort bincount histogram int32 int64 long searchsorted topk unique".split())
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-#: How many rows above and below a selection its context reaches.
-_CONTEXT = 14
-#: Words that stand around findings that matter, and around those that do not (``tests/labels/fit.py`` chose them).
+#: Words of functions whose findings matter, and of those whose findings do not (``tests/labels/fit.py`` chose them).
 _GEOMETRY = frozenset(
     """abs acos angle arctan axes cos depth differentiable distance divide keepdims light loss matrices norm point
     points quaternion quaternions radius rotation safe sin sqrt stack theta trace valid vector vectors""".split()
@@ -47,9 +45,7 @@ FOR = frozenset({Evidence.TOLERANCE, Evidence.RETURNED, Evidence.GEOMETRY, Evide
 
 def _by_structure(module: Module, node: ast.AST) -> frozenset[Evidence]:
     function = _enclosing(module, node)
-    found = set(_of_context(module, getattr(node, "lineno", 1)))
-    if function is not None:
-        found.update(_of_function(function, node))
+    found = set() if function is None else set(_of_function(function, node))
     return frozenset(found.union(_of_condition(function, node)))
 
 
@@ -66,16 +62,31 @@ def _enclosing(module: Module, node: ast.AST) -> FunctionDef | None:
 
 
 def _of_function(function: FunctionDef, node: ast.AST) -> Iterator[Evidence]:
-    names = set()
-    for each in ast.walk(function):
-        if isinstance(each, ast.Return) and any(inner is node for inner in ast.walk(each)):
-            yield Evidence.RETURNED
-        elif isinstance(each, ast.Name):
-            names.add(each.id)
-        elif isinstance(each, ast.Attribute):
-            names.add(each.attr)
+    names = {name for each in ast.walk(function) if (name := _name(each))}
+    returned = (each for each in ast.walk(function) if isinstance(each, ast.Return))
+    if any(inner is node for each in returned for inner in ast.walk(each)):
+        yield Evidence.RETURNED
     if not names.isdisjoint(_INTEGERS):
         yield Evidence.INTEGERS
+    words = {word.lower() for name in names for word in _WORD.findall(name.replace("_", " "))}
+    prevail = len(words & _GEOMETRY) - len(words & _BOOKKEEPING)
+    if prevail >= _MANY:
+        yield Evidence.MUCH_GEOMETRY
+    elif prevail >= _FEW:
+        yield Evidence.GEOMETRY
+    elif prevail <= -_FEW:
+        yield Evidence.BOOKKEEPING
+
+
+def _name(node: ast.AST) -> str | None:
+    """What a node of a function's syntax names."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, (ast.arg, ast.keyword)):
+        return node.arg
+    return node.name if isinstance(node, FUNCTION_DEFS) else None
 
 
 def _of_condition(function: FunctionDef | None, node: ast.AST) -> Iterator[Evidence]:
@@ -95,15 +106,3 @@ def _is_tolerance(bound: ast.expr) -> bool:
     if isinstance(bound, ast.Constant) and isinstance(bound.value, (int, float)):
         return 0 < abs(bound.value) <= _TOLERANCE
     return _TOLERANCES.search(ast.unparse(bound)) is not None
-
-
-def _of_context(module: Module, row: int) -> Iterator[Evidence]:
-    lines = module.lines[max(0, row - 1 - _CONTEXT) : row + _CONTEXT]
-    words = {word.lower() for line in lines for word in _WORD.findall(line.replace("_", " "))}
-    prevail = len(words & _GEOMETRY) - len(words & _BOOKKEEPING)
-    if prevail >= _MANY:
-        yield Evidence.MUCH_GEOMETRY
-    elif prevail >= _FEW:
-        yield Evidence.GEOMETRY
-    elif prevail <= -_FEW:
-        yield Evidence.BOOKKEEPING
