@@ -18,6 +18,7 @@ import pytest
 from executing import Outcome, load, outcomes
 from real_gradients import require
 
+from wherelint.evidence.pieces import Level
 from wherelint.finding import FileReport, Finding
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -42,13 +43,21 @@ ELSEWHERE = frozenset(
 )
 
 
+#: Found, and no more than a note: findings with as little for them are mostly not wanted.
+NOTES = frozenset(
+    """jax-6811-ctc-alpha kornia-918-focal nanodrr-31-geodesic pytorch-121416-mse-mask schnetpack-87-angular
+    tf-20355-transfer""".split()
+)
+
+
 def read(name: str) -> dict[str, Any]:
     return json.loads((CASES / name / "case.json").read_text())
 
 
 @cache
 def check(name: str, file: str) -> FileReport:
-    return check_source((CASES / name / file).read_bytes(), file, Settings(root=Path("/")))
+    level: Level = "note" if name in NOTES and file == "unsafe.py" else "warning"
+    return check_source((CASES / name / file).read_bytes(), file, Settings(root=Path("/"), level=level))
 
 
 def lines(case: dict[str, Any]) -> set[int]:
@@ -68,7 +77,7 @@ def test_the_bug_is_found_where_it_is(name: str) -> None:
     report = check(name, "unsafe.py")
     assert report.problems == ()
     assert {f.location.row for f in report.findings} & lines(read(name))
-    assert all(f.is_shown and f.witness is not None for f in report.findings)
+    assert all(f.is_shown != (name in NOTES) and f.witness is not None for f in report.findings)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -80,7 +89,7 @@ def test_the_repair_is_silent(name: str) -> None:
 
 def test_nothing_is_left_over_in_the_tables() -> None:
     # A case that was renamed would otherwise take its excuse with it.
-    assert {*MISSED, *NOT_CONFIRMED, *ELSEWHERE} <= set(POSITIVE)
+    assert {*MISSED, *NOT_CONFIRMED, *ELSEWHERE, *NOTES} <= set(POSITIVE)
 
 
 def arrays(values: list[Any]) -> list[np.ndarray]:

@@ -67,7 +67,7 @@ def test_missing_data() -> None:
     require("torch")
     import torch
 
-    functions = runpy.run_path(str(EXAMPLES / "missing_data.py"))
+    functions = runpy.run_path(str(EXAMPLES / "gaps.py"))
     measured = torch.tensor([NAN, 2.0])
     for name, finite in (("loss", False), ("loss_safe", True)):
         prediction = torch.tensor([1.0, 1.0], requires_grad=True)

@@ -1,4 +1,4 @@
-"""Ordinary files whose offending lines say so: ``# error: WL101``, with ``select=+1`` for the row of the selection, and
+"""Ordinary files whose offending lines say so: ``# error: WL101``, ``# note: WL103`` where only a note says it, with ``select=+1`` for the row of the selection, and
 in ``causes.py`` with ``of=-1`` for the row of the finding that speaks for it.
 
 A row without a marker must stay silent, so every fixture tests precision as much as recall. A fixture that begins
@@ -8,6 +8,7 @@ with ``# replay: jax torch tensorflow`` is written for ``xp`` of JAX and read ag
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
 FIXTURES = Path(__file__).parent / "fixtures"
-_MARKER = re.compile(r"# error: (WL\d+)(?: select=([+-]\d+))?(?: of=([+-]\d+))?")
+_MARKER = re.compile(r"# (?:error|note): (WL\d+)(?: select=([+-]\d+))?(?: of=([+-]\d+))?")
 _IMPORT = "import jax.numpy as xp"
 #: How the other frameworks spell what a replayed fixture uses.
 _SPELLINGS = {
@@ -71,7 +72,13 @@ def function_at(text: str, row: int) -> str:
 
 @cache
 def report_on(text: str, fixture: str) -> FileReport:
-    return check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/")))
+    report = check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/")))
+    noted = [row for row, line in enumerate(text.splitlines(), 1) if "# note: WL" in line]
+    if noted:
+        everything = check_source(text.encode(), f"{fixture}.py", Settings(root=Path("/"), level="note")).findings
+        notes = [f for f in everything if f.level == "note" and f.location.row in noted]
+        report = replace(report, findings=(*report.findings, *notes))
+    return report
 
 
 def check(text: str, fixture: str) -> tuple[set[tuple[int, str]], dict[tuple[int, str], int]]:

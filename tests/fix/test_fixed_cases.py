@@ -10,8 +10,9 @@ import pytest
 from executing import load, outcomes
 from fixes import NOT_FIXED
 from real_gradients import require
-from test_cases import CASES, FRAMEWORKS, POSITIVE, arrays, points, read
+from test_cases import CASES, FRAMEWORKS, NOTES, POSITIVE, arrays, points, read
 
+from wherelint.evidence.pieces import Level
 from wherelint.finding import FileReport
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
@@ -20,7 +21,8 @@ from wherelint.run.check import check_source
 @cache
 def repaired(name: str) -> FileReport:
     content = (CASES / name / "unsafe.py").read_bytes()
-    return check_source(content, "unsafe.py", Settings(root=Path("/")), "unsafe")
+    level: Level = "note" if name in NOTES else "warning"
+    return check_source(content, "unsafe.py", Settings(root=Path("/"), level=level), "unsafe")
 
 
 @pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])

@@ -391,19 +391,6 @@ REWRITES = {
         -    return torch.exp(y).clamp(max=1.0)
         +    return torch.exp(torch.where(y > 80.0, 80.0, y)).clamp(max=1.0)
     """),
-    "a divisor of two rows is masked once": ("""
-        def f(x, y):
-            rij = (x - y) ** 2
-            a = jnp.sum(jnp.nan_to_num((x - y) / rij))
-            b = jnp.sum(jnp.nan_to_num((y - x) / rij))
-            return a + 2.0 * b
-    """, """
-        -    a = jnp.sum(jnp.nan_to_num((x - y) / rij))
-        -    b = jnp.sum(jnp.nan_to_num((y - x) / rij))
-        +    is_regular = rij != 0
-        +    a = jnp.sum(jnp.nan_to_num(jnp.where(is_regular, (x - y) / jnp.where(is_regular, rij, 1.0), 0.0)))
-        +    b = jnp.sum(jnp.nan_to_num(jnp.where(is_regular, (y - x) / jnp.where(is_regular, rij, 1.0), 0.0)))
-    """),
     "a branch that is taken where the condition does not hold": ("""
         def f(a, v):
             w = jnp.sqrt(a)
@@ -425,7 +412,9 @@ REWRITES = {
         -        sigma = 2.0 / jnp.maximum(h, 1e-12) ** 2
         +        sigma = 2.0 / jnp.where(q <= 2.0, jnp.maximum(h, 1e-12) ** 2, 1.0)
         -        sigma = 1.0 / (3.0 * jnp.maximum(h, 1e-12) ** 3)
+        -    w = sigma * 0.25 * (2.0 - q) ** 3
         +        sigma = 1.0 / jnp.where(q <= 2.0, 3.0 * jnp.maximum(h, 1e-12) ** 3, 1.0)
+        +    w = sigma * 0.25 * jnp.where(q <= 2.0, 2.0 - q, 1.0) ** 3
     """),
     "two arms whose operations lose the gradient at one input": ("""
         def f(x, y):
@@ -555,7 +544,7 @@ REWRITES = {
         -    b = jnp.arccos((d + 1.0) / (2.0 * r))
         -    return jnp.where(d < r, a * b, 0.0)
         +    valid = d < r
-        +    a = jnp.arccos(jnp.where(valid, (d - 1.0) / jnp.where(valid, r, 1.0), 0.0))
+        +    a = jnp.arccos(jnp.where(d < r, (d - 1.0) / jnp.where(valid, r, 1.0), 0.0))
         +    b = jnp.arccos(jnp.where(valid, (d + 1.0) / jnp.where(valid, 2.0 * r, 1.0), 0.0))
         +    return jnp.where(valid, a * b, 0.0)
     """),
@@ -599,16 +588,6 @@ REWRITES = {
         -    k_pos: torch.Tensor = theta / sin_theta
         +    k_pos: torch.Tensor = theta / torch.where(squared > 0.0, sin_theta, 1.0)
     """),
-    "a mask with an axis less than what it is assigned by": ("""
-        def f(x):
-            total = torch.sum(x, dim=-1, keepdim=True)
-            out = torch.div(x, total)
-            out[total.squeeze(-1) == 0] = 1.0
-            return out
-    """, """
-        -    out = torch.div(x, total)
-        +    out = torch.div(x, torch.where(total != 0, total, 1.0))
-    """),
     "the condition of a selection between, where another one drops the operation": ("""
         def f(a, b, eps=1e-8):
             det = a * b
@@ -625,6 +604,29 @@ REWRITES = {
 
 #: The same of notes.
 UNLIKELY = {
+    "a mask with an axis less than what it is assigned by": ("""
+        def f(x):
+            total = torch.sum(x, dim=-1, keepdim=True)
+            out = torch.div(x, total)
+            out[total.squeeze(-1) == 0] = 1.0
+            return out
+    """, """
+        -    out = torch.div(x, total)
+        +    out = torch.div(x, torch.where(total != 0, total, 1.0))
+    """),
+    "a divisor of two rows is masked once": ("""
+        def f(x, y):
+            rij = (x - y) ** 2
+            a = jnp.sum(jnp.nan_to_num((x - y) / rij))
+            b = jnp.sum(jnp.nan_to_num((y - x) / rij))
+            return a + 2.0 * b
+    """, """
+        -    a = jnp.sum(jnp.nan_to_num((x - y) / rij))
+        -    b = jnp.sum(jnp.nan_to_num((y - x) / rij))
+        +    is_regular = rij != 0
+        +    a = jnp.sum(jnp.nan_to_num(jnp.where(is_regular, (x - y) / jnp.where(is_regular, rij, 1.0), 0.0)))
+        +    b = jnp.sum(jnp.nan_to_num(jnp.where(is_regular, (y - x) / jnp.where(is_regular, rij, 1.0), 0.0)))
+    """),
     "a power keeps its slope where the exponent leaves it one": ("""
         def f(x, n):
             return jnp.power(jnp.maximum(x, 0.0), n)

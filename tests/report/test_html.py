@@ -79,7 +79,7 @@ def test_the_page_shows_what_is_known() -> None:
     for text in (
         "1 finding in 1 file", "WL101 unmasked-sqrt", "a.py:5:29", finding.message.replace("`", ""),
         "jnp.where(x > 0, jnp.sqrt(x), 0.0)",
-        "^^^^^^^^^^^", "at x = 0.0 the value is 0.0", "direct +0.6", "why an error", "score 0.79",
+        "^^^^^^^^^^^", "at x = 0.0 the value is 0.0", "direct +0.3", "why an error", "score 0.82",
         "jnp.sqrt(jnp.where(x > 0, x, 1.0))", "gradient with respect to x", "Only x moves; at the witness it is 0.",
         "b.py:3:1", "does not parse",
     ):  # fmt: skip

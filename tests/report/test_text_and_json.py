@@ -360,7 +360,7 @@ def test_json_has_the_documented_fields() -> None:
         "modes": [],
         "op": "sqrt",
         "severity": "error",
-        "score": 0.79,
+        "score": 0.63,
         "why": "the condition tests the operand that is singular",
         "evidence": ["at the boundary", "direct"],
         "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}},

@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 FOUND = {
     ("angle.py", "angle"): {"WL105"},
     ("entropy.py", "entropy"): {"WL102"},
-    ("missing_data.py", "loss"): {"WL111"},
+    ("gaps.py", "loss"): {"WL111"},
     ("phase_flag.py", "phases"): {"WL105"},
     ("safe_distance.py", "distance"): {"WL101"},
     ("safe_distance.py", "inverse"): {"WL103"},

@@ -66,7 +66,7 @@ def h(ok, m):
                 "inputs that the condition reads: x, y",
                 "hazard    divide at 12:28: at x = 0.0, y = 0.0 the value is 0.0, the gradient x: nan, y: nan",
                 "finding   WL103 unmasked-division at 12:28: ",
-                ": error; shown",
+                ": warning; shown",
                 "fix       safe: mask the operand",
                 "          +    bad = jnp.where(r > 0, 1 / jnp.where(r > 0, r, 1.0), 0.0)",
             ],
