@@ -1,6 +1,6 @@
-"""Ordinary files whose offending lines say so: ``# error: WL101``, ``# note: WL103`` where only a note says it, with ``select=+1`` for the row of the selection, and
-in ``causes.py`` with ``of=-1`` for the row of the finding that speaks for it.
+"""Ordinary files whose offending lines say so: ``# error: WL101``, or ``# note: WL103`` where only a note says it.
 
+``select=+1`` is the row of the selection, and ``of=-1`` in ``causes.py`` that of the finding that speaks for it.
 A row without a marker must stay silent, so every fixture tests precision as much as recall. A fixture that begins
 with ``# replay: jax torch tensorflow`` is written for ``xp`` of JAX and read again for the other frameworks.
 """

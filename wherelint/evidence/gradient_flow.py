@@ -14,6 +14,7 @@ from wherelint.evidence import names
 from wherelint.evidence.carrying import Carrying, Scope
 from wherelint.evidence.names import DATA, is_configured, words_of
 from wherelint.evidence.pieces import Evidence
+from wherelint.evidence.reach import reach
 from wherelint.frontend.module import Module
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
 from wherelint.interpret.values import Origin
@@ -61,6 +62,9 @@ def gradient_flow(
         carrying = Carrying()
         if all(carrying.input(n.name, scope) is False for n in poisoned):
             yield Evidence.NOT_CARRIED
+    found = reach(module, function)
+    if found is not None:
+        yield found
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
         yield Evidence.DOUBTFUL  # the model has real numbers
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):

@@ -47,6 +47,8 @@ class Evidence(Enum):
     NO_GRADIENT = "no gradient", -0.1, "the operand is an integer, or is not differentiated", (5, 5, 21)
     NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
     NOT_CARRIED = "not carried", -1.25, "what receives the nan is constant, counted, chosen or detached"
+    UNREACHED = "unreached", -0.9, "nothing in this project differentiates the function"
+    UNSEEN = "unseen", -0.2, "nothing that calls the function is seen to differentiate it"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "the function's names are those of lengths, angles and points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most of the function's names are those of lengths, angles and points"
@@ -78,6 +80,9 @@ class Evidence(Enum):
         self.counts = counts
 
 
+#: What keeps a finding from being an error, unless it was measured or said that a gradient matters.
+_UNSEEN = frozenset({Evidence.UNREACHED, Evidence.UNSEEN})
+_SURE = frozenset({Evidence.NEAR, Evidence.DIFFERENTIATED})
 #: What words say is no reason that anybody could check.
 WORDS = frozenset({Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING})
 _BY_LABEL = {each.label: each for each in Evidence}
@@ -102,7 +107,9 @@ ERROR, WARNING = 0.65, 0.41
 
 def level(evidence: Iterable[Evidence]) -> Level:
     """How sure a finding with such evidence is."""
-    score = worth(evidence)
+    known = frozenset(evidence)
+    unseen = not known.isdisjoint(_UNSEEN) and known.isdisjoint(_SURE)
+    score = min(worth(known), math.nextafter(ERROR, 0)) if unseen else worth(known)
     return next(each for each in LEVELS if score >= least(each))
 
 

@@ -336,6 +336,23 @@ class Project:
             return []
         return self._others(found)
 
+    def users(self, name: str) -> list[Module]:
+        """The other files of the project that speak of a name, scripts and tests too; none if they are too many."""
+        self.asked.add((self.scope, name))
+        found = texts(self.scope).speaking(name)
+        opened = [self._at(path) for path in found] if len(found) <= self.budget.mentions else []
+        return [module for module in opened if module is not None and module.filename != self._checked.filename]
+
+    def _at(self, path: str) -> Module | None:
+        """A file of the project by its path."""
+        home, dotted = package(os.path.dirname(path))
+        name = ".".join(filter(None, (dotted, "" if path.endswith("__init__.py") else Path(path).stem)))
+        if home == self._package:
+            return self._load(name)
+        if path not in self._modules:
+            self._modules[path] = self._open(Path(path), dotted)
+        return self._modules[path]
+
     def speaks(self, name: str) -> bool:
         """Whether some file of the package speaks of a name."""
         return bool(self.package) and bool(self._speaking(name))

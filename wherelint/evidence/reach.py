@@ -1,0 +1,140 @@
+"""Whether anything in an application differentiates a function: its callers are followed by name.
+
+Who calls a function of a library is known to nobody. An application is all there is: where no chain of calls leads to
+a gradient, a module's ``forward`` or a loss, the nan hurts nobody.
+"""
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+
+from wherelint.evidence.pieces import Evidence
+from wherelint.frontend import screen
+from wherelint.frontend.module import Module, bases
+from wherelint.frontend.syntax import last_name
+
+#: What differentiates what it is given, or what was computed before.
+_TAKERS = frozenset(
+    """GradientTape backward elbo_grad filter_grad filter_jacfwd filter_jacrev filter_value_and_grad filter_vjp grad
+    grad_and_value hessian jacfwd jacobian jacrev least_squares linearize manual_backward minimize value_and_grad vjp
+    BFGS GaussNewton GradientDescent HMC LBFGS LevenbergMarquardt NUTS SVI""".split()
+)
+_CUTS = frozenset({"inference_mode", "no_grad"})
+_FORWARD = frozenset({"__call__", "call", "forward", "message", "training_step"})
+_MODULE = re.compile(r"(?:Module|Layer|Model|Block|Cell|Bijector|Distribution|Transform|Flow|MessagePassing)$")
+_LOSS = re.compile(
+    r"(?<![a-z])(?:loss(?:es)?|nll|elbo|objective|criterion|likelihood|log_?prob|logpdf|energy)(?![a-z])|[a-z]Loss",
+    re.IGNORECASE,
+)
+_PACKAGING = re.compile(r"^\[(?:project|build-system|tool\.poetry|tool\.flit)", re.MULTILINE)
+#: Methods that many classes have: their callers name the class.
+_COMMON = frozenset("__init__ apply compute get reset run sample set step update".split()) | _FORWARD
+_DEEPEST, _MOST = 5, 80
+
+_Name = tuple[str, ...]
+
+
+def reach(module: Module, name: _Name) -> Evidence | None:
+    """What the project's calls of a function say against a gradient: None where something differentiates it.
+
+    What no file of an application calls further is not differentiated. What no file of a library calls is what others
+    call, of which nothing is known; nor is anything of a file on its own.
+    """
+    root = module.project.scope
+    if not root:
+        return None
+    library = _is_library(root)
+    layer, seen, is_called_by_others = [(module, _known(module, name))], set[tuple[str, _Name]](), False
+    for _ in range(_DEEPEST):
+        callers = []
+        for home, each in layer:
+            if (home.filename, each) in seen or _is_cut(home, each):
+                continue
+            seen.add((home.filename, each))
+            if _is_differentiated(home, each):
+                return None
+            found = list(_callers(home, each))
+            if not found and len(seen) == 1:  # what nobody calls was written for somebody
+                return None if library else Evidence.UNSEEN
+            is_called_by_others |= library and not found
+            callers += [caller for caller, within in found if not within]
+        if not callers or len(seen) > _MOST:
+            break
+        layer = callers
+    return Evidence.UNSEEN if callers or is_called_by_others else Evidence.UNREACHED
+
+
+def _is_library(root: str) -> bool:
+    """Whether a project is packaged for others."""
+    if os.path.isfile(os.path.join(root, "setup.py")) or os.path.isfile(os.path.join(root, "setup.cfg")):
+        return True
+    try:
+        with open(os.path.join(root, "pyproject.toml"), encoding="utf-8") as file:
+            return _PACKAGING.search(file.read()) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _known(module: Module, name: _Name) -> _Name:
+    """The function or method that a qualified name begins with."""
+    known = module.once(screen.functions)
+    return next((name[:n] for n in (2, 1) if name[:n] in known), name[:1])
+
+
+def _is_differentiated(module: Module, name: _Name) -> bool:
+    """Whether a function takes gradients, is handed to what does, computes a loss or is a module's ``forward``."""
+    function = module.once(screen.functions).get(name)
+    if function is None:  # the code of a script, which calls what trains
+        return not _TAKERS.isdisjoint(module.once(_mentioned))
+    words = module.syntax.words(function)
+    if not _TAKERS.isdisjoint(words.names | words.attributes) or any(map(_LOSS.search, name)):
+        return True
+    definition = module.definitions.get(name[0])
+    owner = definition.statement if definition is not None else None
+    if name[-1] in _FORWARD and isinstance(owner, ast.ClassDef):
+        family = [owner, *(base for _, base in bases(module, owner))]
+        return any(_MODULE.search(last_name(base)) for cls in family for base in cls.bases)
+    return False
+
+
+def _is_cut(module: Module, name: _Name) -> bool:
+    """Whether a decorator keeps gradients out of a function."""
+    function = module.once(screen.functions).get(name)
+    decorators = getattr(function, "decorator_list", [])
+    return any(last_name(each.func if isinstance(each, ast.Call) else each) in _CUTS for each in decorators)
+
+
+def _callers(module: Module, name: _Name) -> Iterator[tuple[tuple[Module, _Name], bool]]:
+    """The functions of the project that mention a function, and the scripts that do at their top level.
+
+    Each with whether it does so within ``no_grad`` alone.
+    """
+    word = name[0] if name[-1] in _COMMON and len(name) > 1 else name[-1]
+    for home in [module, *module.project.users(word)]:
+        found = [each for each in screen.referring(home, word) if (home, each) != (module, name)]
+        for each in found:
+            yield (home, each), _is_within_cut(home.once(screen.functions)[each], word)
+        if not found and home is not module:
+            yield (home, ("",)), False
+
+
+def _is_within_cut(function: ast.stmt, word: str) -> bool:
+    """Whether a function mentions a word inside ``with no_grad()`` alone."""
+    inside = set[ast.AST]()
+    for node in ast.walk(function):
+        if isinstance(node, ast.With):
+            calls = (item.context_expr for item in node.items)
+            if any(last_name(each.func) in _CUTS for each in calls if isinstance(each, ast.Call)):
+                inside.update(ast.walk(node))
+    mentions = [node for node in ast.walk(function) if last_name(node) == word]
+    return bool(mentions) and inside.issuperset(mentions)
+
+
+def _mentioned(module: Module) -> frozenset[str]:
+    """Every name and attribute of a file."""
+    found = set[str]()
+    for statement, _ in module.blocks:
+        words = module.syntax.words(statement)
+        found |= words.names | words.attributes
+    return frozenset(found)
