@@ -1,0 +1,154 @@
+"""Who differentiates a function: its callers in the project, what they pass, and the code around a selection."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from conftest import write
+
+from wherelint.evidence.carrying import Carrying, Scope
+from wherelint.evidence.pieces import ERROR, Evidence, labelled, level, worth
+from wherelint.evidence.reach import reach
+from wherelint.finding import Finding
+from wherelint.frontend.module import Module
+from wherelint.io.config import Settings
+from wherelint.run.check import check_source
+
+ROOT = """
+import torch
+
+
+def root(x):
+    return torch.where(x > 0, torch.sqrt(x), 0.0)
+"""
+
+
+def module(root: Path, files: dict[str, str], name: str = "a.py") -> Module:
+    write(root, {".git/HEAD": "", **{path: textwrap.dedent(text) for path, text in files.items()}})
+    return Module(str(root / name), (root / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("caller", "found"),
+    [
+        ("from a import root\ndef train(x):\n    root(x).sum().backward()", None),
+        ("from a import root\ndef loss(x):\n    return root(x).sum()", None),
+        ("import jax\nfrom a import root\nslope = jax.grad(root)", None),
+        ("import torch.nn as nn\nfrom a import root\nclass N(nn.Module):\n    def forward(self, x):\n"
+         "        return root(x)", None),
+        ("from a import root\ndef middle(x):\n    return root(x)\ndef train(x):\n    middle(x).backward()", None),
+        ("from a import root\ndef accuracy(x):\n    print(root(x))", Evidence.UNREACHED),
+        ("import torch\nfrom a import root\n@torch.no_grad()\ndef f(x):\n    root(x).backward()", Evidence.UNREACHED),
+        ("import torch\nfrom a import root\ndef loss(x):\n    with torch.no_grad():\n        return root(x)",
+         Evidence.UNREACHED),
+        ("from a import root\nprint(root(1.0))", Evidence.UNREACHED),
+        ("def other(x):\n    return x", Evidence.UNSEEN),
+    ],
+)  # fmt: skip
+def test_an_application_is_all_there_is(caller: str, found: Evidence | None, tmp_path: Path) -> None:
+    assert reach(module(tmp_path, {"a.py": ROOT, "b.py": caller}), ("root",)) is found
+
+
+@pytest.mark.parametrize(
+    ("caller", "found"),
+    [
+        ("def other(x):\n    return x", None),  # everybody may call it
+        ("from a import root\ndef shown(x):\n    print(root(x))", Evidence.UNSEEN),
+        ("from a import root\ndef loss(x):\n    return root(x)", None),
+        ("import torch\nfrom a import root\n@torch.no_grad()\ndef shown(x):\n    print(root(x))", Evidence.UNREACHED),
+    ],
+)
+def test_a_library_has_callers_that_nobody_knows(caller: str, found: Evidence | None, tmp_path: Path) -> None:
+    packaged = {"pyproject.toml": '[project]\nname = "a"\n', "a.py": ROOT, "b.py": caller}
+    assert reach(module(tmp_path, packaged), ("root",)) is found
+
+
+def test_only_what_is_differentiated_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked(caller: str) -> Finding:
+        home = tmp_path / str(len(list(tmp_path.iterdir())))
+        home.mkdir()
+        monkeypatch.chdir(home)
+        write(home, {".git/HEAD": "", "a.py": ROOT, "b.py": caller})
+        (finding,) = check_source(ROOT.encode(), "a.py", Settings(level="note")).findings
+        return finding
+
+    assert checked("from a import root\nroot(1.0).backward()\n").level == "error"
+    unseen = checked("x = 1\n")
+    assert unseen.level == "warning"
+    assert worth(labelled(unseen.evidence) - {Evidence.UNSEEN}) >= ERROR
+    unreached = checked("from a import root\nprint(root(1.0))\n")
+    assert "unreached" in unreached.evidence
+    assert unreached.score < unseen.score
+    for piece in (Evidence.UNSEEN, Evidence.UNREACHED):
+        assert level([piece, Evidence.DIFFERENTIATED]) == level([piece, Evidence.NEAR]) == "error"
+
+
+@pytest.mark.parametrize(
+    ("name", "carries"),
+    [
+        ("x", True),
+        ("y", None),
+        ("torch.linspace(0, 1, n)", False),
+        ("grid", False),
+        ("grid * x", True),
+        ("grid * y", None),
+        ("x.detach()", False),
+        ("x.shape[0]", False),
+        ("eps", False),
+        ("self.weight", True),
+        ("self.table", False),
+        ("self.width", False),
+        ("self.layer(x)", True),
+        ("self.weight * grid", True),
+        ("batch", True),
+    ],
+)
+def test_which_inputs_carry_a_gradient(name: str, carries: bool | None, tmp_path: Path) -> None:
+    made = module(tmp_path, {"a.py": """
+        import torch
+        import torch.nn as nn
+
+
+        class Net(nn.Module):
+            width: float = 1.0
+
+            def __init__(self, n):
+                self.weight = nn.Parameter(torch.zeros(n))
+                self.register_buffer("table", torch.zeros(n))
+                self.layer = nn.Linear(n, n)
+
+            def forward(self, batch):
+                return self.part(batch, 3)
+
+            def part(self, x, n: int, y=None, eps=1e-6):
+                grid = torch.arange(n)
+                return x * grid
+
+            def message(self, batch):
+                return batch
+    """})  # fmt: skip
+    scope = Scope.of(made, ("Net", "message" if name == "batch" else "part"))
+    assert scope is not None
+    assert Carrying().input(name, scope) is carries
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return torch.where(x > 1e-6, torch.sqrt(x), 0.0)", {"tolerance", "returned", "root or angle"}),
+        ("near = x < eps\n    y = torch.where(near, 1.0, 1 / x)\n    return y", {"tolerance", "quotient"}),
+        ("y = torch.where(x > 0, torch.log(x), 0.0)\n    return y", set()),
+        ("k = x.argmax()\n    y = torch.where(x > 0, torch.log(x), 0.0)\n    return y * k", {"integers"}),
+        ("angle = x\n    y = torch.where(x > 0, torch.log(x), 0.0)\n    return torch.sin(angle) * y", {"geometry"}),
+        ("mean, std = x\n    y = torch.where(std > 0, torch.log(std), 0.0)\n    return y * mean", {"bookkeeping"}),
+        ("# sin cos angle norm points\n    y = torch.where(x > 0, torch.log(x), 0.0)\n    return y", set()),
+    ],
+)
+def test_what_the_code_around_a_selection_says(body: str, said: set[str]) -> None:
+    text = f"import torch\n\n\ndef f(x, eps):\n    {body}\n"
+    (finding,) = check_source(text.encode(), "f.py", Settings(root=Path("/"), level="note")).findings
+    structure = "tolerance returned integers geometry bookkeeping quotient".split()
+    assert {*structure, "root or angle"}.intersection(finding.evidence) == said
+    assert worth(labelled(finding.evidence)) == finding.score
