@@ -75,16 +75,10 @@ BOUNDARIES = {
     """,
 }
 #: What the operation and the code around the selection say.
-STRUCTURE = {
-    "tolerance",
-    "returned",
-    "root or angle",
-    "quotient",
-    "integers",
-    "geometry",
-    "much geometry",
-    "bookkeeping",
-}
+STRUCTURE = frozenset(
+    {"tolerance", "returned", "root or angle", "quotient", "integers", "geometry", "much geometry", "bookkeeping"}
+    | {"unseen", "unreached"}
+)
 
 
 def analysed(text: str, filename: str = "f.py") -> Analysis:

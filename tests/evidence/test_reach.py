@@ -65,6 +65,16 @@ def test_a_library_has_callers_that_nobody_knows(caller: str, found: Evidence | 
     assert reach(module(tmp_path, packaged), ("root",)) is found
 
 
+def test_a_package_without_a_project_is_a_library(tmp_path: Path) -> None:
+    write(tmp_path, {"p/__init__.py": "", "p/a.py": ROOT, "p/b.py": "x = 1\n"})
+    assert reach(Module(str(tmp_path / "p/a.py"), ROOT), ("root",)) is None
+
+
+def test_a_project_may_hold_a_library(tmp_path: Path) -> None:
+    files = {"python/setup.py": "", "python/a.py": ROOT, "b.py": "x = 1\n"}
+    assert reach(module(tmp_path, files, "python/a.py"), ("root",)) is None
+
+
 def test_only_what_is_differentiated_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def checked(caller: str) -> Finding:
         home = tmp_path / str(len(list(tmp_path.iterdir())))

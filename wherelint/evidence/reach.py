@@ -5,9 +5,9 @@ a gradient, a module's ``forward`` or a loss, the nan hurts nobody.
 """
 
 import ast
-import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from wherelint.evidence.pieces import Evidence
 from wherelint.frontend import screen
@@ -44,7 +44,7 @@ def reach(module: Module, name: _Name) -> Evidence | None:
     root = module.project.scope
     if not root:
         return None
-    library = _is_library(root)
+    library = module.once(_is_library)
     layer, seen, is_called_by_others = [(module, _known(module, name))], set[tuple[str, _Name]](), False
     for _ in range(_DEEPEST):
         callers = []
@@ -65,13 +65,18 @@ def reach(module: Module, name: _Name) -> Evidence | None:
     return Evidence.UNSEEN if callers or is_called_by_others else Evidence.UNREACHED
 
 
-def _is_library(root: str) -> bool:
-    """Whether a project is packaged for others."""
-    if os.path.isfile(os.path.join(root, "setup.py")) or os.path.isfile(os.path.join(root, "setup.cfg")):
+def _is_library(module: Module) -> bool:
+    """Whether a file is packaged for others: a directory from its own up to the project's says so, or all is a package."""
+    root = Path(module.project.scope)
+    around = [at for at in Path(module.filename).absolute().parents if at.is_relative_to(root)]
+    return (root / "__init__.py").is_file() or any(map(_is_packaged, around))
+
+
+def _is_packaged(directory: Path) -> bool:
+    if any((directory / name).is_file() for name in ("setup.py", "setup.cfg")):
         return True
     try:
-        with open(os.path.join(root, "pyproject.toml"), encoding="utf-8") as file:
-            return _PACKAGING.search(file.read()) is not None
+        return _PACKAGING.search((directory / "pyproject.toml").read_text(encoding="utf-8")) is not None
     except (OSError, UnicodeDecodeError):
         return False
 
