@@ -66,7 +66,7 @@ def reach(module: Module, name: _Name) -> Evidence | None:
 
 
 def _is_library(module: Module) -> bool:
-    """Whether a file is packaged for others: a directory from its own up to the project's says so, or all is a package."""
+    """Whether a file is packaged for others, as some directory from its own up to the project's says."""
     root = Path(module.project.scope)
     around = [at for at in Path(module.filename).absolute().parents if at.is_relative_to(root)]
     return (root / "__init__.py").is_file() or any(map(_is_packaged, around))
