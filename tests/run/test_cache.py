@@ -20,7 +20,7 @@ from test_imports import HEAVY, imported
 from wherelint import check_paths
 from wherelint.cli import main
 from wherelint.io import disk
-from wherelint.io.config import Configuration, Overrides
+from wherelint.io.config import Configuration, Overrides, Settings
 from wherelint.io.files import Target
 from wherelint.run import cache, engine, pool
 from wherelint.run.result import Result
@@ -314,7 +314,10 @@ class TestOtherFiles:
         write(project, {"pack/__init__.py": "", "pack/a.py": PRIVATE, "pack/sub/b.py": other})
         check("pack/a.py")
         checked()
-        write(project, {"pack/new.py": ""})  # any file of the package may call it
+        write(project, {"pack/new.py": ""})
+        check_paths(["pack/a.py"], cache=".wherelint_cache")
+        assert checked() == []
+        write(project, {"pack/new.py": "from pack.a import _safe_root\n"})  # any file of the package may call it
         check_paths(["pack/a.py"], cache=".wherelint_cache")
         assert checked() == ["pack/a.py"]
         write(project, {"pack/sub/b.py": "from pack.a import _safe_root\n\n\ndef g(x):\n    return _safe_root(x, x)\n"})
@@ -363,7 +366,7 @@ class TestDamage:
         found = check("pack/a.py")
         good = PACK.read_bytes()
         entry = json.loads(good)
-        assert len(entry[3]) == 4
+        assert len(entry[3]) == 7
         for place in (place for place in places(entry) if place[0] == 3):
             for value in (None, 1, "", "/dev/zero", [], [[]], ["", ""], {"": ""}, {"/dev/zero": ""}, {"\0.py": ""}):
                 spoilt = json.loads(good)
@@ -584,3 +587,18 @@ def test_the_files_that_a_wrapper_was_followed_to_are_in_the_key(
         assert main(["check", "pack/main.py", "-v"]) == status
         assert checked() == []
     assert "1 file skipped: 1 with no framework." in capsys.readouterr().err
+
+
+def test_a_script_that_begins_to_train_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = "import torch\n\n\ndef root(x):\n    return torch.where(x > 0, torch.sqrt(x), 0.0)\n"
+    write(tmp_path, {".git/HEAD": "", "a.py": root, "b.py": "from a import root\n\nprint(root(1.0))\n"})
+
+    def found() -> str:
+        result = engine.check_targets([Target("a.py", Settings(level="note"))], cache=tmp_path / ".wherelint_cache")
+        return result.reports[0].findings[0].level
+
+    before = found()
+    assert (found(), before) == ("warning", "warning")
+    write(tmp_path, {"b.py": "from a import root\n\nroot(1.0).backward()\n"})
+    assert found() == "error"

@@ -12,7 +12,7 @@ from pathlib import Path
 from wherelint.evidence.pieces import Evidence
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module, bases
-from wherelint.frontend.syntax import last_name
+from wherelint.frontend.syntax import FUNCTION_DEFS, last_name
 
 #: What differentiates what it is given, or what was computed before.
 _TAKERS = frozenset(
@@ -38,8 +38,8 @@ _Name = tuple[str, ...]
 def reach(module: Module, name: _Name) -> Evidence | None:
     """What the project's calls of a function say against a gradient: None where something differentiates it.
 
-    What no file of an application calls further is not differentiated. What no file of a library calls is what others
-    call, of which nothing is known; nor is anything of a file on its own.
+    What the calls in an application do not differentiate is not differentiated; a library is called by others, too.
+    Nothing is known of what nobody calls, and of a file on its own.
     """
     root = module.project.scope
     if not root:
@@ -55,8 +55,8 @@ def reach(module: Module, name: _Name) -> Evidence | None:
             if _is_differentiated(home, each):
                 return None
             found = list(_callers(home, each))
-            if not found and len(seen) == 1:  # what nobody calls was written for somebody
-                return None if library else Evidence.UNSEEN
+            if not found and len(seen) == 1:
+                return None  # what nobody calls was written for somebody
             is_called_by_others |= library and not found
             callers += [caller for caller, within in found if not within]
         if not callers or len(seen) > _MOST:
@@ -116,11 +116,13 @@ def _callers(module: Module, name: _Name) -> Iterator[tuple[tuple[Module, _Name]
     Each with whether it does so within ``no_grad`` alone.
     """
     word = name[0] if name[-1] in _COMMON and len(name) > 1 else name[-1]
-    for home in [module, *module.project.users(word)]:
+    # A file that defines the name itself speaks of its own function.
+    others = (home for home in module.project.users(word) if word not in home.definitions)
+    for home in [module, *others]:
         found = [each for each in screen.referring(home, word) if (home, each) != (module, name)]
         for each in found:
             yield (home, each), _is_within_cut(home.once(screen.functions)[each], word)
-        if not found and home is not module:
+        if word in home.once(_mentioned):
             yield (home, ("",)), False
 
 
@@ -137,9 +139,10 @@ def _is_within_cut(function: ast.stmt, word: str) -> bool:
 
 
 def _mentioned(module: Module) -> frozenset[str]:
-    """Every name and attribute of a file."""
+    """Every name and attribute of a file's top level, what functions and classes hold excluded."""
     found = set[str]()
     for statement, _ in module.blocks:
-        words = module.syntax.words(statement)
-        found |= words.names | words.attributes
+        if not isinstance(statement, (*FUNCTION_DEFS, ast.ClassDef)):
+            words = module.syntax.words(statement)
+            found |= words.names | words.attributes
     return frozenset(found)

@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 from wherelint import isolated, rules
 from wherelint.finding import FileReport, Finding, Problem, Skipped
 from wherelint.frontend.options import Budget
-from wherelint.frontend.sources import package, programs
+from wherelint.frontend.sources import package, programs, texts
 from wherelint.io import disk
 from wherelint.io.config import Settings, line_length
 from wherelint.io.disk import digest
@@ -39,12 +39,12 @@ _SKIPPED = {reason: reason for reason in ("", *get_args(Skipped))}
 class Trace(NamedTuple):
     """What a report was made of: the digest of the file, those of other files ("" for none that can be read).
 
-    ``package``: and all files of its package, which were searched for a name.
+    ``searched``: and the directories, its package and its project, whose files were searched for names, with these.
     """
 
     content: str
     reads: Mapping[str, str]
-    package: bool
+    searched: frozenset[tuple[str, str]]
 
 
 class Cache:
@@ -84,9 +84,8 @@ class Cache:
         if fix_mode not in _fix_modes(target) or self._files.digest(path) != trace.content:
             return  # another run would do more; or the file changed meanwhile, or is no plain file
         key, reads = self._key(target, path, fix_mode), dict(trace.reads)
-        if trace.package:
-            root = package(os.path.dirname(path))[0]
-            reads[root] = self._files.below(root)
+        roots = _roots(path)
+        reads.update({f"{root}\0{name}": _speaking(root, name) for root, name in trace.searched if root in roots})
         entry = [key, path, trace.content, reads, plain(report.findings), plain(report.problems), report.skipped]
         self._ours[key] = json.dumps(entry, separators=(",", ":")).encode()
         self._changed = True
@@ -120,10 +119,10 @@ class Cache:
     def _report(self, line: bytes, key: str, target: Target, path: str) -> FileReport | None:
         """The report of an entry that is still valid. Raises one of _MALFORMED for what is no entry."""
         written, file, checked, reads, findings, problems, skipped = json.loads(line)
-        root, name = package(os.path.dirname(path))[0], target.name
+        name, roots = target.name, _roots(path)
         if [written, file, checked] != [key, path, self._files.digest(path)]:
             return None
-        if not all(self._files.is_still(each, known, root) for each, known in reads.items()):
+        if not all(self._files.is_still(each, known, roots) for each, known in reads.items()):
             return None
         if not findings and not problems:
             return FileReport(name, skipped=_SKIPPED[skipped])
@@ -162,13 +161,25 @@ class _Files:
             self._trees[root] = digest(json.dumps(found).encode())
         return self._trees[root]
 
-    def is_still(self, path: str, known: str, root: str) -> bool:
-        """Whether a file that an import may lead to, or the package ``root``, is what it was."""
-        if path == root:
-            return self.below(root) == known
+    def is_still(self, path: str, known: str, roots: frozenset[str]) -> bool:
+        """Whether a file that an import may lead to, or the files of a directory with a name in them, are the same."""
+        root, is_search, name = path.partition("\0")
+        if is_search and root in roots:
+            return _speaking(root, name) == known
         if not path.endswith(".py"):
             raise ValueError("this is nothing that can be imported")
         return self.digest(path) == known or (not known and not _is_module(path))
+
+
+def _roots(path: str) -> frozenset[str]:
+    """The package and the project of a file, as far as it has them."""
+    top, root = package(os.path.dirname(path))[0], disk.project_root(Path(path).parent)
+    return frozenset(each for each in (top, str(root or "")) if each)
+
+
+def _speaking(root: str, name: str) -> str:
+    """What tells the files of a directory that speak of a name from others."""
+    return digest(json.dumps(texts(root).speaking(name)).encode())
 
 
 def _is_module(path: str) -> bool:

@@ -44,7 +44,7 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
     from wherelint.run.cache import Trace
 
     reads = {path: known for project in projects for path, known in project.reads.items()}
-    return report, Trace(digest(content), reads, any(project.asked for project in projects))
+    return report, Trace(digest(content), reads, frozenset().union(*(project.asked for project in projects)))
 
 
 def check_targets(
