@@ -98,11 +98,11 @@ def test_only_what_is_differentiated_is_an_error(tmp_path: Path, monkeypatch: py
     ("name", "carries"),
     [
         ("x", True),
-        ("y", None),
+        ("y", True),
         ("torch.linspace(0, 1, n)", False),
         ("grid", False),
         ("grid * x", True),
-        ("grid * y", None),
+        ("grid * y", True),
         ("x.detach()", False),
         ("x.shape[0]", False),
         ("eps", False),
@@ -114,7 +114,7 @@ def test_only_what_is_differentiated_is_an_error(tmp_path: Path, monkeypatch: py
         ("batch", True),
     ],
 )
-def test_which_inputs_carry_a_gradient(name: str, carries: bool | None, tmp_path: Path) -> None:
+def test_which_inputs_carry_a_gradient(name: str, carries: bool, tmp_path: Path) -> None:
     made = module(tmp_path, {"a.py": """
         import torch
         import torch.nn as nn
@@ -140,7 +140,7 @@ def test_which_inputs_carry_a_gradient(name: str, carries: bool | None, tmp_path
     """})  # fmt: skip
     scope = Scope.of(made, ("Net", "message" if name == "batch" else "part"))
     assert scope is not None
-    assert Carrying().input(name, scope) is carries
+    assert Carrying().may_carry(name, scope) is carries
 
 
 @pytest.mark.parametrize(

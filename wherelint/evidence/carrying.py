@@ -1,15 +1,16 @@
 """Which inputs can carry a gradient: each is followed back over the project, by what is written.
 
-An input that receives the nan matters if it is computed from something that is differentiated. Weights are, and what a
-module computes with them; grids, counts, settings, and what was detached are not. A parameter is what its callers pass.
-The answer is True, False, or None where it is not known, which is frequent: nobody knows who calls a public function.
+An input that receives the nan matters if it is computed from something that is differentiated. Grids, counts, settings,
+and what was detached are not. A parameter is what its callers pass, and of a public function nobody knows them all.
+What is not known may carry a gradient.
 """
 
 import ast
 import re
 from collections.abc import Iterable
 
-from wherelint.evidence.names import is_configured
+from wherelint.evidence.names import inherits, is_configured
+from wherelint.evidence.reach import TAKERS
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module, bases
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted, last_name, methods
@@ -26,20 +27,13 @@ _COUNTERS = frozenset(
 )
 _CUTS = frozenset("detach device_get item numpy stop_gradient tolist".split())
 _NONE = _MAKERS | _COUNTERS | _CUTS
-#: Calls that make a weight, or what is differentiated.
+#: Calls that make a weight, whatever it begins as.
 _WEIGHTS = frozenset("Parameter Variable add_weight get_parameter get_variable".split())
-_GRADIENTS = frozenset(
-    """filter_grad filter_value_and_grad filter_vjp grad hessian jacfwd jacobian jacrev value_and_grad vjp""".split()
-)
-#: The methods of a module that are handed activations.
-_FORWARD = frozenset("__call__ call forward message".split())
 _MODULE = re.compile(r"(?:Module|Layer|Model|Block|Cell)$")
 _NUMBER = re.compile(r"(?:Optional\[)?(?:float|int|bool|str)\]?(?: \| None)?")
 _SHAPES = frozenset("device dtype ndim shape size".split())
 _BUILDERS = frozenset("__init__ __post_init__ build setup".split())
 _DEEPEST, _MOST_STEPS, _MOST_CALLS = 7, 2000, 6
-
-_Answer = bool | None
 
 
 class Scope:
@@ -71,24 +65,26 @@ class Carrying:
     """Answers for the inputs of one finding."""
 
     def __init__(self) -> None:
-        self._known: dict[object, _Answer] = {}
+        self._known: dict[object, bool] = {}
         self._steps = 0
 
-    def input(self, name: str, scope: Scope) -> _Answer:
-        """Whether an input, by the author's text for it, can carry a gradient."""
+    def may_carry(self, name: str, scope: Scope) -> bool:
+        """Whether an input, by the author's text for it, may carry a gradient."""
         try:
             expression = ast.parse(name, mode="eval").body
         except (SyntaxError, ValueError):
-            return None
+            return True
         return self._expression(expression, scope, 0)
 
-    def _any(self, parts: Iterable[ast.expr], scope: Scope, depth: int) -> _Answer:
-        return _joined([self._expression(part, scope, depth + 1) for part in parts])
+    def _any(self, parts: Iterable[ast.expr], scope: Scope, depth: int) -> bool:
+        """Whether one of several parts may carry a gradient; of no part nothing is known."""
+        answers = [self._expression(part, scope, depth + 1) for part in parts]
+        return any(answers) or not answers
 
-    def _expression(self, node: ast.expr, scope: Scope, depth: int) -> _Answer:
+    def _expression(self, node: ast.expr, scope: Scope, depth: int) -> bool:
         self._steps += 1
         if depth > _DEEPEST or self._steps > _MOST_STEPS:
-            return None
+            return True
         if isinstance(node, (ast.Constant, ast.Compare, ast.BoolOp)):
             return False
         if isinstance(node, ast.Name):
@@ -96,7 +92,7 @@ class Carrying:
         if isinstance(node, ast.Attribute):
             if node.attr in _SHAPES or is_configured(dotted(node)):
                 return False
-            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            own = dotted(node.value) == "self"
             return self._attribute(node.attr, scope, depth) if own else self._expression(node.value, scope, depth + 1)
         if isinstance(node, ast.Call):
             return self._call(node, scope, depth)
@@ -104,28 +100,20 @@ class Carrying:
             return self._expression(node.value, scope, depth + 1)
         parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         plain = isinstance(node, (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Tuple, ast.List))
-        return self._any(parts, scope, depth) if plain else None
+        return not plain or self._any(parts, scope, depth)
 
-    def _call(self, node: ast.Call, scope: Scope, depth: int) -> _Answer:
+    def _call(self, node: ast.Call, scope: Scope, depth: int) -> bool:
         name = last_name(node.func)
         if name in _NONE:
             return False
-        if name in _WEIGHTS:
-            return True
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
-        parts = list(node.args)
-        if isinstance(receiver, ast.Name) and receiver.id == "self":
-            own = scope.cls is not None and any(method.name == name for method in methods(scope.cls))
-            if not own:  # a layer
-                return True if _is_module(scope) else None
-            return None
-        if receiver is not None and dotted(receiver).partition(".")[0] not in scope.module.imports:
-            parts.append(receiver)
-        elif receiver is None and name in scope.module.definitions:
-            return None  # what a function of the project makes of its arguments
-        return self._any(parts, scope, depth)
+        is_ours = receiver is None and name in scope.module.definitions
+        if name in _WEIGHTS or is_ours or dotted(receiver) == "self":
+            return True  # what a function of the project, or a layer, makes of its arguments is not known
+        is_method = receiver is not None and dotted(receiver).partition(".")[0] not in scope.module.imports
+        return self._any([*node.args, *([receiver] if is_method and receiver is not None else [])], scope, depth)
 
-    def _name(self, name: str, scope: Scope, depth: int) -> _Answer:
+    def _name(self, name: str, scope: Scope, depth: int) -> bool:
         each: Scope | None = scope
         while each is not None:
             parameter = next((a for a in _parameters(each.function) if a.arg == name), None)
@@ -133,80 +121,71 @@ class Carrying:
             if parameter is not None or values:
                 key = each.function, name
                 if key not in self._known:
-                    self._known[key] = None  # a name that is computed from itself
-                    found = [self._expression(value, each, depth + 1) for value in values]
-                    found += [self._parameter(parameter, each, depth)] if parameter is not None else []
-                    self._known[key] = _joined(found)
+                    self._known[key] = True  # a name that is computed from itself
+                    found = any(self._expression(value, each, depth + 1) for value in values)
+                    self._known[key] = found or (parameter is not None and self._parameter(parameter, each, depth))
                 return self._known[key]
             each = each.outer
-        return False if name in scope.module.definitions or name in scope.module.imports else None
+        return name not in scope.module.definitions and name not in scope.module.imports
 
-    def _attribute(self, name: str, scope: Scope, depth: int) -> _Answer:
+    def _attribute(self, name: str, scope: Scope, depth: int) -> bool:
         """An attribute of ``self``: what the class declares and what its methods assign."""
         if scope.cls is None:
-            return None
+            return True
         key = scope.cls, name
         if key not in self._known:
-            self._known[key] = None
+            self._known[key] = True
             for home, cls in [(scope.module, scope.cls), *bases(scope.module, scope.cls)]:
-                found = list(self._declared(name, Scope(home, cls, cls), depth))
+                found = list(self._declared(name, home, cls, depth))
                 if found:
-                    self._known[key] = _joined(found)
+                    self._known[key] = any(found)
                     break
         return self._known[key]
 
-    def _declared(self, name: str, scope: Scope, depth: int) -> Iterable[_Answer]:
-        assert scope.cls is not None
-        for statement in scope.cls.body:
+    def _declared(self, name: str, module: Module, cls: ast.ClassDef, depth: int) -> Iterable[bool]:
+        for statement in cls.body:
             if isinstance(statement, ast.AnnAssign) and last_name(statement.target) == name:
-                yield False if _NUMBER.fullmatch(ast.unparse(statement.annotation)) else None
-        for method in methods(scope.cls):
+                yield _NUMBER.fullmatch(ast.unparse(statement.annotation)) is None
+        for method in methods(cls):
             for node in ast.walk(method):
-                if isinstance(node, ast.Assign) and any(_is_own(target, name) for target in node.targets):
-                    yield self._expression(node.value, Scope(scope.module, scope.cls, method), depth + 1)
+                if isinstance(node, ast.Assign) and f"self.{name}" in map(dotted, node.targets):
+                    yield self._expression(node.value, Scope(module, cls, method), depth + 1)
                 elif isinstance(node, ast.Call) and _registers(node, name):
                     yield last_name(node.func) == "register_parameter"
 
-    def _parameter(self, parameter: ast.arg, scope: Scope, depth: int) -> _Answer:
+    def _parameter(self, parameter: ast.arg, scope: Scope, depth: int) -> bool:
         function = scope.function
         annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
         if not isinstance(function, FUNCTION_DEFS) or parameter.arg == "self":
-            return None
+            return True
         if _NUMBER.fullmatch(annotation) or _has_number(function, parameter):
             return False
-        if function.name in _FORWARD and _is_module(scope):
-            return True
         if function.name in _BUILDERS:
-            return False if _is_module(scope) else None
+            return scope.cls is None or not inherits(scope.cls.name, scope.module, _MODULE)
         return self._callers(function, parameter, scope, depth)
 
-    def _callers(self, function: FunctionDef, parameter: ast.arg, scope: Scope, depth: int) -> _Answer:
-        """What the calls of a function pass; a public one may be called by anybody."""
+    def _callers(self, function: FunctionDef, parameter: ast.arg, scope: Scope, depth: int) -> bool:
+        """Whether some call of a function may pass what carries a gradient; a public one may be called by anybody."""
+        if not function.name.startswith("_") and scope.outer is None:
+            return True
         order = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
         number = order.index(parameter.arg) if parameter.arg in order else -1
         number -= order[:1] in (["self"], ["cls"])
-        private = function.name.startswith("_") or scope.outer is not None
-        modules = [scope.module, *(scope.module.project.mentioning(function.name) if private else ())]
-        found: list[_Answer] = [] if private else [None]
-        for module in modules:
+        found = 0
+        for module in [scope.module, *scope.module.project.mentioning(function.name)]:
             for name in screen.referring(module, function.name):
                 caller = Scope.of(module, name)
                 for call in ast.walk(caller.function) if caller is not None else ():
-                    if not isinstance(call, ast.Call) or len(found) > _MOST_CALLS:
+                    if not isinstance(call, ast.Call) or found > _MOST_CALLS:
                         continue
-                    if last_name(call.func) in _GRADIENTS and call.args and last_name(call.args[0]) == function.name:
-                        found.append(number in _numbers(call) or None)
-                    elif last_name(call.func) == function.name and caller is not None:
+                    if last_name(call.func) in TAKERS and call.args and last_name(call.args[0]) == function.name:
+                        return True
+                    if last_name(call.func) == function.name and caller is not None:
+                        found += 1
                         value = _passed(call, number, parameter.arg)
-                        found.append(None if value is None else self._expression(value, caller, depth + 2))
-        return _joined(found)
-
-
-def _joined(answers: list[_Answer]) -> _Answer:
-    """Of several parts: True if one carries a gradient, False if none does, None if that is not known."""
-    if True in answers:
-        return True
-    return None if None in answers or not answers else False
+                        if value is None or self._expression(value, caller, depth + 2):
+                            return True
+        return not found
 
 
 def _parameters(function: ast.stmt) -> list[ast.arg]:
@@ -244,32 +223,10 @@ def _has_number(function: FunctionDef, parameter: ast.arg) -> bool:
     return isinstance(value, ast.Constant) and value.value is not None
 
 
-def _is_module(scope: Scope) -> bool:
-    """Whether the class of a scope is a module with weights, by the names of what it inherits from."""
-    if scope.cls is None:
-        return False
-    family = [scope.cls, *(base for _, base in bases(scope.module, scope.cls))]
-    return any(_MODULE.search(last_name(base)) for cls in family for base in cls.bases)
-
-
-def _is_own(target: ast.expr, name: str) -> bool:
-    return isinstance(target, ast.Attribute) and target.attr == name and dotted(target.value) == "self"
-
-
 def _registers(call: ast.Call, name: str) -> bool:
     """Whether a call of a torch module gives it a buffer or a parameter of a name."""
     named = [each.value for each in call.args[:1] if isinstance(each, ast.Constant)]
     return last_name(call.func) in ("register_buffer", "register_parameter") and named == [name]
-
-
-def _numbers(call: ast.Call) -> tuple[int, ...]:
-    """The arguments by which a call of ``grad`` and its kin differentiates."""
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "argnums"), None)
-    try:
-        numbers = 0 if given is None else ast.literal_eval(given)
-    except ValueError:
-        return ()
-    return (numbers,) if isinstance(numbers, int) else tuple(numbers)
 
 
 def _passed(call: ast.Call, number: int, name: str) -> ast.expr | None:

@@ -60,9 +60,9 @@ def gradient_flow(
     scope = Scope.of(module, function) if poisoned else None
     if scope is not None:
         carrying = Carrying()
-        if all(carrying.input(n.name, scope) is False for n in poisoned):
+        if not any(carrying.may_carry(n.name, scope) for n in poisoned):
             yield Evidence.NOT_CARRIED
-    found = reach(module, function)
+    found = module.once(reach, function)
     if found is not None:
         yield found
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):

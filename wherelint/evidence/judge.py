@@ -78,22 +78,22 @@ class EvidenceJudge(Judge):
         """Whether a score is one that is asked for."""
         return self._outlook.reaches(score)
 
-    def most(self, culprit: Node | None, level: frozenset[Evidence]) -> float:
+    def most(self, culprit: Node | None, extent: frozenset[Evidence]) -> float:
         """The greatest score of a hazard of an operation; of one of missing data where that is None."""
-        if (culprit, level) not in self._most:
+        if (culprit, extent) not in self._most:
             if culprit is None:
-                found = self._outlook.most(level, _OF_OPERATIONS)
+                found = self._outlook.most(extent, _OF_OPERATIONS)
             else:
                 sure = {*self._condition.settled(culprit), *reads_no_gradient(culprit, self._dependence.requires_grad)}
-                found = self._outlook.most(level | sure, set(self._absent(culprit)))
-            self._most[culprit, level] = found
-        return self._most[culprit, level]
+                found = self._outlook.most(extent | sure, set(self._absent(culprit)))
+            self._most[culprit, extent] = found
+        return self._most[culprit, extent]
 
-    def weigh(self, run: Run, blamed: Blamed, p: int, level: frozenset[Evidence]) -> frozenset[Evidence]:
+    def weigh(self, run: Run, blamed: Blamed, p: int, extent: frozenset[Evidence]) -> frozenset[Evidence]:
         """All evidence for and against a hazard; where it lies far from what is asked for, not all of it."""
         culprit, select, data = blamed
         evidence = {
-            *level,
+            *extent,
             *by_structure(select),
             *self._condition.evidence(run, culprit, p, data, onto=select is not self._guard.root),
         }

@@ -112,7 +112,7 @@ def by_surroundings(module: Module, functions: Iterable[str]) -> set[Evidence]:
 def _of_class(name: str, module: Module) -> Iterator[str]:
     """What the name of a class says, or else those that it inherits from: ``class Adam(torch.optim.Optimizer)``."""
     family = _family(name, module)
-    for each in (name, *(last_name(base) for cls in family for base in cls.bases)):
+    for each in (name, *_bases(family)):
         words = _WORD.findall(each)
         if words and words[-1] in _CLASS_OF and (words[-1] != "Metric" or _measures(each, family)):
             yield _CLASS_OF[words[-1]]
@@ -124,6 +124,16 @@ def _family(name: str, module: Module) -> list[ast.ClassDef]:
     known = module.definitions.get(name)
     statement = known.statement if known is not None else None
     return [statement, *(base for _, base in bases(module, statement))] if isinstance(statement, ast.ClassDef) else []
+
+
+def _bases(family: Iterable[ast.ClassDef]) -> Iterator[str]:
+    """The names of what some classes inherit from."""
+    return (last_name(base) for cls in family for base in cls.bases)
+
+
+def inherits(name: str, module: Module, pattern: re.Pattern[str]) -> bool:
+    """Whether a class of a file inherits, as far as the project goes, from one of such a name."""
+    return any(map(pattern.search, _bases(_family(name, module))))
 
 
 def _measures(name: str, family: Iterable[ast.ClassDef]) -> bool:

@@ -83,8 +83,8 @@ class Evidence(Enum):
 #: What keeps a finding from being an error, unless it was measured or said that a gradient matters.
 _UNSEEN = frozenset({Evidence.UNREACHED, Evidence.UNSEEN})
 _SURE = frozenset({Evidence.NEAR, Evidence.DIFFERENTIATED})
-#: What words say is no reason that anybody could check.
-WORDS = frozenset({Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING})
+#: What stands with findings that matter, and is no reason why they do.
+_NO_REASONS = frozenset({Evidence.RETURNED, Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING})
 _BY_LABEL = {each.label: each for each in Evidence}
 
 
@@ -108,8 +108,9 @@ ERROR, WARNING = 0.65, 0.41
 def level(evidence: Iterable[Evidence]) -> Level:
     """How sure a finding with such evidence is."""
     known = frozenset(evidence)
-    unseen = not known.isdisjoint(_UNSEEN) and known.isdisjoint(_SURE)
-    score = min(worth(known), math.nextafter(ERROR, 0)) if unseen else worth(known)
+    score = worth(known)
+    if score >= ERROR and not known.isdisjoint(_UNSEEN) and known.isdisjoint(_SURE):
+        return "warning"
     return next(each for each in LEVELS if score >= least(each))
 
 
@@ -125,7 +126,7 @@ def reaches(level: Level, other: Level) -> bool:
 
 def why(evidence: Iterable[Evidence]) -> str:
     """What speaks for a finding, and what weighs most against it, in a sentence; empty where nothing is known of it."""
-    known = [each for each in Evidence if each in frozenset(evidence) and each not in WORDS]
+    known = [each for each in Evidence if each in frozenset(evidence) and each not in _NO_REASONS]
     against = sorted((each for each in known if each.weight < 0), key=lambda each: each.weight)
     sides = [each for each in known if each.weight > 0][:1], against[:1]
     return ", but ".join(each.sentence for side in sides for each in side)

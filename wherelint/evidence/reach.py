@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from wherelint.evidence.names import inherits
 from wherelint.evidence.pieces import Evidence
 from wherelint.frontend import screen
-from wherelint.frontend.module import Module, bases
+from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, last_name
 
 #: What differentiates what it is given, or what was computed before.
-_TAKERS = frozenset(
+TAKERS = frozenset(
     """GradientTape backward elbo_grad filter_grad filter_jacfwd filter_jacrev filter_value_and_grad filter_vjp grad
     grad_and_value hessian jacfwd jacobian jacrev least_squares linearize manual_backward minimize value_and_grad vjp
     BFGS GaussNewton GradientDescent HMC LBFGS LevenbergMarquardt NUTS SVI""".split()
@@ -41,8 +42,7 @@ def reach(module: Module, name: _Name) -> Evidence | None:
     What the calls in an application do not differentiate is not differentiated; a library is called by others, too.
     Nothing is known of what nobody calls, and of a file on its own.
     """
-    root = module.project.scope
-    if not root:
+    if not module.project.scope:
         return None
     library = module.once(_is_library)
     layer, seen, is_called_by_others = [(module, _known(module, name))], set[tuple[str, _Name]](), False
@@ -91,16 +91,11 @@ def _is_differentiated(module: Module, name: _Name) -> bool:
     """Whether a function takes gradients, is handed to what does, computes a loss or is a module's ``forward``."""
     function = module.once(screen.functions).get(name)
     if function is None:  # the code of a script, which calls what trains
-        return not _TAKERS.isdisjoint(module.once(_mentioned))
+        return not TAKERS.isdisjoint(module.once(_mentioned))
     words = module.syntax.words(function)
-    if not _TAKERS.isdisjoint(words.names | words.attributes) or any(map(_LOSS.search, name)):
+    if not TAKERS.isdisjoint(words.names | words.attributes) or any(map(_LOSS.search, name)):
         return True
-    definition = module.definitions.get(name[0])
-    owner = definition.statement if definition is not None else None
-    if name[-1] in _FORWARD and isinstance(owner, ast.ClassDef):
-        family = [owner, *(base for _, base in bases(module, owner))]
-        return any(_MODULE.search(last_name(base)) for cls in family for base in cls.bases)
-    return False
+    return name[-1] in _FORWARD and inherits(name[0], module, _MODULE)
 
 
 def _is_cut(module: Module, name: _Name) -> bool:

@@ -18,7 +18,7 @@ _TOLERANCE = 1e-3
 _TOLERANCES = re.compile(r"eps|tol|small|tiny", re.IGNORECASE)
 _INTEGERS = frozenset("argmax argmin argsort bincount histogram int32 int64 long searchsorted topk unique".split())
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-#: Words of functions whose findings matter, and of those whose findings do not (``tests/labels/fit.py`` chose them).
+#: Words of functions whose findings matter, and of those whose findings do not, among those judged.
 _GEOMETRY = frozenset(
     """abs acos angle arctan axes cos depth differentiable distance divide keepdims light loss matrices norm point
     points quaternion quaternions radius rotation safe sin sqrt stack theta trace valid vector vectors""".split()
@@ -45,8 +45,12 @@ FOR = frozenset({Evidence.TOLERANCE, Evidence.RETURNED, Evidence.GEOMETRY, Evide
 
 def _by_structure(module: Module, node: ast.AST) -> frozenset[Evidence]:
     function = _enclosing(module, node)
-    found = set() if function is None else set(_of_function(function, node))
-    return frozenset(found.union(_of_condition(function, node)))
+    if function is None:
+        return frozenset(_of_condition(None, node))
+    returned = (each for each in ast.walk(function) if isinstance(each, ast.Return))
+    is_returned = any(inner is node for each in returned for inner in ast.walk(each))
+    pieces = {Evidence.RETURNED} if is_returned else set()
+    return module.once(_by_names, function).union(pieces, _of_condition(function, node))
 
 
 def _enclosing(module: Module, node: ast.AST) -> FunctionDef | None:
@@ -61,21 +65,17 @@ def _enclosing(module: Module, node: ast.AST) -> FunctionDef | None:
     return found
 
 
-def _of_function(function: FunctionDef, node: ast.AST) -> Iterator[Evidence]:
+def _by_names(_: Module, function: FunctionDef) -> frozenset[Evidence]:
+    """What the names in a function say of any finding there."""
     names = {name for each in ast.walk(function) if (name := _name(each))}
-    returned = (each for each in ast.walk(function) if isinstance(each, ast.Return))
-    if any(inner is node for each in returned for inner in ast.walk(each)):
-        yield Evidence.RETURNED
-    if not names.isdisjoint(_INTEGERS):
-        yield Evidence.INTEGERS
+    found = set() if names.isdisjoint(_INTEGERS) else {Evidence.INTEGERS}
     words = {word.lower() for name in names for word in _WORD.findall(name.replace("_", " "))}
     prevail = len(words & _GEOMETRY) - len(words & _BOOKKEEPING)
-    if prevail >= _MANY:
-        yield Evidence.MUCH_GEOMETRY
-    elif prevail >= _FEW:
-        yield Evidence.GEOMETRY
+    if prevail >= _FEW:
+        found.add(Evidence.GEOMETRY if prevail < _MANY else Evidence.MUCH_GEOMETRY)
     elif prevail <= -_FEW:
-        yield Evidence.BOOKKEEPING
+        found.add(Evidence.BOOKKEEPING)
+    return frozenset(found)
 
 
 def _name(node: ast.AST) -> str | None:

@@ -12,7 +12,7 @@ from wherelint.search.batch import Hazard, Run
 from wherelint.search.probes import Inputs
 
 #: How far a search goes, as evidence: beyond what the condition reads, without some predicates, to late breaks.
-Level = frozenset[Evidence]
+Extent = frozenset[Evidence]
 
 
 class Judge:
@@ -21,7 +21,7 @@ class Judge:
     def start_at(self, base: Inputs) -> None:
         """Note the benign point that witnesses depart from."""
 
-    def most(self, culprit: Node | None, level: Level) -> float:
+    def most(self, culprit: Node | None, extent: Extent) -> float:
         """The greatest score of a hazard of an operation; of one of missing data where that is None."""
         return 1.0
 
@@ -29,9 +29,9 @@ class Judge:
         """Whether a score is one that is asked for."""
         return True
 
-    def weigh(self, run: Run, blamed: Blamed, p: int, level: Level) -> frozenset[Evidence]:
+    def weigh(self, run: Run, blamed: Blamed, p: int, extent: Extent) -> frozenset[Evidence]:
         """All evidence for and against what a probe shows."""
-        return level
+        return extent
 
 
 class Targets:
@@ -44,24 +44,24 @@ class Targets:
         self._missing = frozenset(missing)
         self._infinite = _infinite(order)
 
-    def open(self, level: Level) -> list[Node]:
+    def open(self, extent: Extent) -> list[Node]:
         """The operations that a hazard may be found of."""
-        return [n for n in self._singular if self._judge.reaches(self._judge.most(n, level))]
+        return [n for n in self._singular if self._judge.reaches(self._judge.most(n, extent))]
 
-    def may_miss_data(self, level: Level, movable: Sequence[Node]) -> bool:
+    def may_miss_data(self, extent: Extent, movable: Sequence[Node]) -> bool:
         """Whether a hazard of missing data may be found."""
         missing = self._infinite or not self._missing.isdisjoint(movable)
-        return missing and self._judge.reaches(self._judge.most(None, level))
+        return missing and self._judge.reaches(self._judge.most(None, extent))
 
-    def any(self, level: Level, movable: Sequence[Node], found: Mapping[Node, Hazard]) -> bool:
+    def any(self, extent: Extent, movable: Sequence[Node], found: Mapping[Node, Hazard]) -> bool:
         """Whether some hazard may be found that is worth more than those found."""
-        return self.may_miss_data(level, movable) or any(
-            n not in found or found[n].rank < self._judge.most(n, level) for n in self.open(level)
+        return self.may_miss_data(extent, movable) or any(
+            n not in found or found[n].rank < self._judge.most(n, extent) for n in self.open(extent)
         )
 
-    def is_settled(self, culprit: Node, level: Level, found: Mapping[Node, Hazard], missing_data: bool) -> bool:
+    def is_settled(self, culprit: Node, extent: Extent, found: Mapping[Node, Hazard], missing_data: bool) -> bool:
         """Whether no hazard of an operation can be asked for and worth more than the one that was found."""
-        most = self._judge.most(None if missing_data else culprit, level)
+        most = self._judge.most(None if missing_data else culprit, extent)
         return not self._judge.reaches(most) or (culprit in found and found[culprit].rank >= most)
 
 

@@ -21,16 +21,16 @@ from wherelint.search.budget import WorkBudget
 from wherelint.search.dependence import Dependence
 from wherelint.search.guard import Guard
 from wherelint.search.probes import EXTREME, Inputs, Pool, bases, holds_somewhere, perturbations
-from wherelint.search.prune import Judge, Level, Targets
+from wherelint.search.prune import Extent, Judge, Targets
 
 __all__ = ["Hazard", "Search", "singular_operations"]
 
 #: How many inputs a search moves.
 MOST_MOVABLE = 10
 #: Evidence of a search that moves every input.
-_WIDE: Level = frozenset({Evidence.UNRELATED_INPUT})
+_WIDE: Extent = frozenset({Evidence.UNRELATED_INPUT})
 #: Evidence of a search without some predicates, and of what only a late try shows.
-_DOUBTFUL: Level = frozenset({Evidence.DOUBTFUL})
+_DOUBTFUL: Extent = frozenset({Evidence.DOUBTFUL})
 _BASES = 3
 _TRIES = 6
 _MOST_REFUSALS = 12
@@ -84,32 +84,32 @@ class Search:
             return []
         found: dict[Node, Hazard] = {}
         guard = self.guard.movable()
-        levels = [(Level(), guard[:MOST_MOVABLE])]
+        extents = [(Extent(), guard[:MOST_MOVABLE])]
         if low and set(guard) != set(self.leaves):
-            levels.append((_WIDE, [n for n in self.leaves if not n.fixed][:MOST_MOVABLE]))
-        levels = [each for each in levels if self._targets.any(*each, found)]
-        if levels:
+            extents.append((_WIDE, [n for n in self.leaves if not n.fixed][:MOST_MOVABLE]))
+        extents = [each for each in extents if self._targets.any(*each, found)]
+        if extents:
             self.begin()
-        if self._doubtful and not any(self._targets.any(level | _DOUBTFUL, moved, found) for level, moved in levels):
+        if self._doubtful and not any(self._targets.any(extent | _DOUBTFUL, moved, found) for extent, moved in extents):
             return []
-        for level, movable in levels if self.starts else ():
-            if not self.effort.spent and self._targets.any(level, movable, found):
-                for run in self._runs(level, movable, found):
-                    self._note(run, level, found)
+        for extent, movable in extents if self.starts else ():
+            if not self.effort.spent and self._targets.any(extent, movable, found):
+                for run in self._runs(extent, movable, found):
+                    self._note(run, extent, found)
         if self._doubtful:
             return [h.with_evidence(*_DOUBTFUL) for h in found.values()] if low else []
         return list(found.values())
 
-    def _runs(self, level: Level, movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
+    def _runs(self, extent: Extent, movable: list[Leaf], found: dict[Node, Hazard]) -> Iterator[Run]:
         """What moving some inputs gives, first to telling values, then to where an operation is singular."""
-        targets = operations, data = self._targets.open(level), self._targets.may_miss_data(level, movable)
+        targets = operations, data = self._targets.open(extent), self._targets.may_miss_data(extent, movable)
         held = self.guard.held_elements()
         if not data and not held and all(self._dependence.inputs(n).isdisjoint(movable) for n in operations):
             points, _ = joined(self.starts)
             if not self._failing(points, evaluate(self._dependence.order(operations), points), operations).any():
                 return
         batches = [
-            perturbations(start, movable, self.pool, thorough=i == 0, joint=99 if level else 2)
+            perturbations(start, movable, self.pool, thorough=i == 0, joint=99 if extent else 2)
             for i, start in enumerate(self.starts)
         ]
         first: Values = {}
@@ -120,9 +120,9 @@ class Search:
         if points := self._aimed(operations, batches[0], first, found):
             yield self.run(points, targets=targets)
 
-    def _note(self, run: Run, level: Level, found: dict[Node, Hazard]) -> None:
+    def _note(self, run: Run, extent: Extent, found: dict[Node, Hazard]) -> None:
         for batch in range(len(run.bases)):
-            for hazard in self._read(run, batch, level, found):
+            for hazard in self._read(run, batch, extent, found):
                 known = found.get(hazard.op)
                 if known is None or hazard.rank > known.rank:
                     found[hazard.op] = hazard
@@ -164,7 +164,7 @@ class Search:
 
         Only flags that make a difference to the operations that are asked for, or to the condition.
         """
-        deciding = [*self._targets.open(Level()), *self.guard.condition]
+        deciding = [*self._targets.open(Extent()), *self.guard.condition]
         free = [n for n in self.leaves if n.kind == "bool" and n.preferred is None]
         named = [n for n in self.leaves if n.arm and self._dependence.decides(n, deciding)] if starts else []
         values = [(n, True if n.kind == "bool" else self._flip(n, starts[0])) for n in named]
@@ -311,7 +311,7 @@ class Search:
             failing |= any_lane(fails(node, values, self.framework, self.requires_grad, _LARGE))
         return failing
 
-    def _read(self, run: Run, batch: int, level: Level, found: dict[Node, Hazard]) -> Iterator[Hazard]:
+    def _read(self, run: Run, batch: int, extent: Extent, found: dict[Node, Hazard]) -> Iterator[Hazard]:
         witness = run.witness & (run.batch == batch)
         if not witness.any():
             return
@@ -319,7 +319,7 @@ class Search:
             if self.effort.spent:
                 return
             known = found.get(node)
-            if known is not None and not known.missing_data and (known.is_shown or level):
+            if known is not None and not known.missing_data and (known.is_shown or extent):
                 continue
             healed = run.symbolic.broke.get(node)
             fresh = broke if healed is None or self._feeds_clip(node) else broke & ~healed
@@ -333,7 +333,7 @@ class Search:
                 attempt = node, p in late
                 if self._refused.get(attempt, 0) > _MOST_REFUSALS:
                     continue
-                reach = level | _DOUBTFUL if p in late else level
+                reach = extent | _DOUBTFUL if p in late else extent
                 blamed = self._blame(run, node, p)
                 if blamed is not None and (
                     blamed.culprit in tried or self._targets.is_settled(blamed.culprit, reach, found, blamed.data)
