@@ -45,6 +45,7 @@ def module(root: Path, files: dict[str, str], name: str = "a.py") -> Module:
          Evidence.UNREACHED),
         ("from a import root\nprint(root(1.0))", Evidence.UNREACHED),
         ("def other(x):\n    return x", None),  # it was written for somebody
+        ("from a import other\nprint(other(1.0))", Evidence.UNSEEN),  # who uses other parts of the file
         ("def root(x):\n    return x\nprint(root(1.0))", None),  # another one
     ],
 )  # fmt: skip

@@ -366,7 +366,7 @@ class TestDamage:
         found = check("pack/a.py")
         good = PACK.read_bytes()
         entry = json.loads(good)
-        assert len(entry[3]) == 7
+        assert len(entry[3]) == 8
         for place in (place for place in places(entry) if place[0] == 3):
             for value in (None, 1, "", "/dev/zero", [], [[]], ["", ""], {"": ""}, {"/dev/zero": ""}, {"\0.py": ""}):
                 spoilt = json.loads(good)

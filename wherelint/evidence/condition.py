@@ -66,7 +66,6 @@ class Condition:
         self.condition = guard.condition
         self._known = set(guard.order)
         self._dependence = guard.dependence
-        self._searched = [n for n in guard.order if n.op == "gather" and n.static.searched]
         self._settled: dict[Node, frozenset[Evidence]] = {}
         self._base: Inputs = {}
         self._selected: Array | None = None
@@ -105,16 +104,9 @@ class Condition:
             yield Evidence.OTHER_PURPOSE
         if self._limits(run, culprit, p) or (not self.condition and not onto and self._saves(run, culprit, p)):
             yield Evidence.NO_GUARD
-        is_out_of_order = self._out_of_order(run, culprit, p)
-        # The author of a test of the operand itself met it; what `nan_to_num` replaces may be met by another input.
-        is_met = (is_direct or Evidence.LOG_RATIO in settled) and not (is_out_of_order and Evidence.NO_GUARD in settled)
-        if not is_met and (is_out_of_order or self._looks_up(culprit)):
-            yield Evidence.DEGENERATE_ARRAY
         if missing_data:
             yield Evidence.MISSING_DATA if self._asks_for_data else Evidence.UNLIKELY_INPUT
-        elif not (is_out_of_order or is_expected or self._is_floor(run, culprit, p)) and self._coincidence(
-            run, culprit, p
-        ):
+        elif not is_expected and self._is_coincidence(run, culprit, p):
             yield Evidence.UNLIKELY_INPUT
 
     def settled(self, culprit: Node) -> frozenset[Evidence]:
@@ -276,19 +268,13 @@ class Condition:
         """Whether a random number decides: whatever such a condition drops, it does not mean it."""
         return any(n.random for n in self._tested if isinstance(n, Leaf))
 
-    def _looks_up(self, culprit: Node) -> bool:
-        """Whether the operation reads elements by an index that was searched for, such as the bins of a spline.
-
-        Which elements meet there depends on their order and on the search, of which the model knows neither.
-        """
-        reads = self._dependence.reads
-        return any(reads(culprit, n) or reads(n, culprit) for n in self._searched)
-
-    def _coincidence(self, run: Run, culprit: Node, p: int) -> bool:
+    def _is_coincidence(self, run: Run, culprit: Node, p: int) -> bool:
         """Whether several inputs had to meet, and the condition is not about their meeting.
 
         ``where(x < a, 1 / (b - a), 0)`` is no guard against ``a == b``; ``where(x != y, 1 / (x - y), 0)`` is.
         """
+        if self._out_of_order(run, culprit, p) or self._is_floor(run, culprit, p):
+            return False
         condition = self.condition
         read = self._dependence.inputs(culprit)
         moved = {n for n in read if run.moved(n, p)}
@@ -350,7 +336,7 @@ class Condition:
             return None  # dropped at the base already, or never by what moves
         fails = int(failing.argmax()) if failing.any() else _STEPS
         if fails - first > _NEAR_BOUNDARY:
-            return Evidence.PAST_BOUNDARY
+            return None
         operands = [at(run.values[i], p) for i in culprit.inputs]
         if culprit.op in QUOTIENTS or not all(np.isfinite(o).all() for o in operands):
             return Evidence.AT_BOUNDARY

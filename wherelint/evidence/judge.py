@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from wherelint.evidence.condition import Condition
 from wherelint.evidence.pieces import Evidence, worth
 from wherelint.evidence.structure import FOR as OF_PLACES
 from wherelint.evidence.structure import by_structure
-from wherelint.evidence.witness import reads_no_gradient, witness
-from wherelint.graph.node import Node, rounded_away
+from wherelint.evidence.witness import witness
+from wherelint.graph.node import Node
 from wherelint.search.attribution import Blamed
 from wherelint.search.batch import Run
 from wherelint.search.guard import Guard
@@ -52,8 +51,8 @@ class Outlook:
         return worth({*self.known, *evidence, *possible})
 
     def may_reach(self, evidence: Iterable[Evidence]) -> bool:
-        """Whether a hazard that was found may score what is asked for: an epsilon may turn out to be lost."""
-        return self.reaches(self.most(evidence, _FOR - {Evidence.EPSILON_LOST}))
+        """Whether a hazard that was found scores what is asked for."""
+        return self.reaches(self.most(evidence, _FOR))
 
     def reaches(self, score: float) -> bool:
         """Whether a score is one that is asked for."""
@@ -84,7 +83,9 @@ class EvidenceJudge(Judge):
             if culprit is None:
                 found = self._outlook.most(extent, _OF_OPERATIONS)
             else:
-                sure = {*self._condition.settled(culprit), *reads_no_gradient(culprit, self._dependence.requires_grad)}
+                sure = self._condition.settled(culprit)
+                if culprit not in self._dependence.requires_grad:
+                    sure |= {Evidence.SETTING}
                 found = self._outlook.most(extent | sure, set(self._absent(culprit)))
             self._most[culprit, extent] = found
         return self._most[culprit, extent]
@@ -100,15 +101,10 @@ class EvidenceJudge(Judge):
         evidence.update(witness(run, culprit, p, self._dependence.requires_grad))
         if culprit not in run.ieee.cotangents and not self._condition.tests(culprit):
             evidence.add(Evidence.NOT_LEARNED)  # arithmetic on settings: nobody sets them to what breaks it
-        open_ = {Evidence.AT_BOUNDARY, *([Evidence.EPSILON_LOST] if self._rounds else [])}
-        if self._outlook.reaches(self._outlook.most(evidence, _FOR - open_)):
+        if self._outlook.reaches(self._outlook.most(evidence, _FOR - {Evidence.AT_BOUNDARY})):
             boundary = self._condition.boundary(run, culprit, p)
             evidence.update([boundary] if boundary is not None else [])
         return frozenset(evidence)
-
-    @cached_property
-    def _rounds(self) -> bool:
-        return any(map(rounded_away, self._guard.order))
 
     def _absent(self, culprit: Node) -> Iterator[Evidence]:
         """Evidence for a hazard of an operation that there cannot be, if it is not one of missing data."""
@@ -119,8 +115,6 @@ class EvidenceJudge(Judge):
             yield Evidence.PADDING
         if not self._condition.tests_factor(culprit):
             yield Evidence.FACTOR
-        if not self._rounds:
-            yield Evidence.EPSILON_LOST
         if not condition:
             yield Evidence.AT_BOUNDARY
         if all(inputs(culprit).isdisjoint(inputs(each)) for each in condition):

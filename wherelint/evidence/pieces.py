@@ -23,8 +23,6 @@ class Evidence(Enum):
     INCIDENTAL = "incidental", -0.55, "the condition tests something else", (12, 8, 30)
     MISSING_DATA = "missing data", 0.3, "the condition asks for missing data", (6, 1, 4)
     AT_BOUNDARY = "at the boundary", 0.45, "the operation fails where the condition changes", (118, 76, 83)
-    PAST_BOUNDARY = "past the boundary", -0.1, "the operation fails far from where the condition changes", (13, 8, 20)
-    EPSILON_LOST = "an epsilon is lost", 0.1, "float32 rounds an epsilon away that guards the operand"
     LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which may be hundreds"
     MASKED_ROW = "masked row", 1.6, "the program fills what it masks with -inf, and a row may be masked as a whole"
     PADDING = "padding", 1.6, "the mask says which elements are data, and what pads these is 0"
@@ -39,16 +37,14 @@ class Evidence(Enum):
     # Can the input occur?
     UNRELATED_INPUT = "unrelated input", -1.5, "the witness moves what the condition does not read", (9, 11, 24)
     UNLIKELY_INPUT = "unlikely input", -0.8, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
-    DEGENERATE_ARRAY = "degenerate array", -0.1, "array elements have to be out of order, or equal", (6, 11, 8)
     BELOW_ZERO = "below zero", -0.55, "an input has to be below zero", (9, 11, 13)
     SETTING = "setting", -0.65, "a setting, a default, or what no known call passes has to change", (8, 7, 27)
     DOUBTFUL = "doubtful", -1.4, "the model is unsure: complex numbers, a size below zero, facts that contradict"
     # Does a gradient flow there?
-    NO_GRADIENT = "no gradient", -0.1, "the operand is an integer, or is not differentiated", (5, 5, 21)
     NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
     NOT_CARRIED = "not carried", -1.25, "what receives the nan is constant, counted, chosen or detached"
-    UNREACHED = "unreached", -0.9, "nothing in this project differentiates the function"
-    UNSEEN = "unseen", -0.2, "nothing that calls the function is seen to differentiate it"
+    UNREACHED = "unreached", -1.3, "nothing in this project differentiates the function"
+    UNSEEN = "unseen", -0.15, "nothing that calls the function is seen to differentiate it"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "the function's names are those of lengths, angles and points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most of the function's names are those of lengths, angles and points"

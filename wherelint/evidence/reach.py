@@ -40,7 +40,8 @@ def reach(module: Module, name: _Name) -> Evidence | None:
     """What the project's calls of a function say against a gradient: None where something differentiates it.
 
     What the calls in an application do not differentiate is not differentiated; a library is called by others, too.
-    Nothing is known of what nobody calls, and of a file on its own.
+    What nobody calls was written for somebody, unless the other files use the rest of its file. Nothing is known of a
+    file on its own.
     """
     if not module.project.scope:
         return None
@@ -56,13 +57,19 @@ def reach(module: Module, name: _Name) -> Evidence | None:
                 return None
             found = list(_callers(home, each))
             if not found and len(seen) == 1:
-                return None  # what nobody calls was written for somebody
+                return None if library or not _is_imported(home) else Evidence.UNSEEN
             is_called_by_others |= library and not found
             callers += [caller for caller, within in found if not within]
         if not callers or len(seen) > _MOST:
             break
         layer = callers
     return Evidence.UNSEEN if callers or is_called_by_others else Evidence.UNREACHED
+
+
+def _is_imported(module: Module) -> bool:
+    """Whether another file of the project may import a file: it speaks of its name."""
+    name = Path(module.filename).stem
+    return name.isidentifier() and bool(module.project.users(name))
 
 
 def _is_library(module: Module) -> bool:

@@ -29,17 +29,8 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
     signed = [n for n in moved if n.kind == "float" and not LOG_PROBABILITY.search(n.name)]
     if any((at(run.inputs[n], p) < 0).any() for n in signed):
         yield Evidence.BELOW_ZERO
-    if any(n.kind == "int" for n in moved):
-        yield Evidence.NO_GRADIENT
-    yield from reads_no_gradient(culprit, requires_grad)
-
-
-def reads_no_gradient(culprit: Node, requires_grad: Collection[Node]) -> Iterator[Evidence]:
-    """What an operation reads that is not differentiated, whatever the witness."""
     if culprit not in requires_grad:
         yield Evidence.SETTING
-    elif not any(i in requires_grad for i in (culprit.inputs[1:2] if culprit.op == "divide" else culprit.inputs)):
-        yield Evidence.NO_GRADIENT
 
 
 def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from wherelint import rules
-from wherelint.evidence.pieces import Evidence
 from wherelint.finding import Elsewhere, Finding, Selection, Witness
 from wherelint.findings.hazards import Detection
 from wherelint.graph.differentiate import is_root_of_squares
@@ -26,8 +25,6 @@ _MOST_INPUTS = 6
 
 def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> Finding:
     hazard, code = detection.hazard, _code(detection.hazard)
-    if code == "WL303":
-        hazard = hazard.with_evidence(Evidence.EPSILON_LOST)
     modes: tuple[str, ...] = ()
     if detection.framework == "tensorflow":
         modes = ("eager", "xla") if Search(hazard.select, "tensorflow").shows(hazard) else ("xla",)

@@ -17,12 +17,9 @@ from wherelint.report.common import a_level
 from wherelint.run.result import Result
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
-REFUTED = {
-    each.label
-    for each in (
-        Evidence.NO_GRADIENT, Evidence.NOT_LEARNED, Evidence.UNTRAINED_CODE, Evidence.SELDOM_TRAINED, Evidence.SHIELDED
-    )
-}  # fmt: skip
+REFUTED = frozenset(
+    each.label for each in (Evidence.NOT_LEARNED, Evidence.UNTRAINED_CODE, Evidence.SELDOM_TRAINED, Evidence.SHIELDED)
+)
 
 
 #: Rules about operations that a framework may take for each other: a root is a power.
