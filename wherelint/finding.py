@@ -56,6 +56,10 @@ class Witness:
     inputs: Mapping[str, Number]
     value: Number
     gradient: Mapping[str, Number]
+    #: What else holds there: "`f` is 2-D", "`mode == 'sum'`".
+    conditions: tuple[str, ...] = ()
+    #: Calls whose results are among the inputs.
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

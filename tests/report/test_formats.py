@@ -296,7 +296,13 @@ def test_sarif_has_what_else_is_known() -> None:
         "framework": "tensorflow",
         "modes": ["xla"],
         "op": "sqrt",
-        "witness": {"inputs": {"x": ["inf", 1.0], "d['a']": "-inf"}, "value": 0.0, "gradient": {"x": ["nan", -0.0]}},
+        "witness": {
+            "inputs": {"x": ["inf", 1.0], "d['a']": "-inf"},
+            "value": 0.0,
+            "gradient": {"x": ["nan", -0.0]},
+            "conditions": [],
+            "unknown": [],
+        },
         "confirmation": {
             "verdict": "confirmed",
             "reason": None,

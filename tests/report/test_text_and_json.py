@@ -363,7 +363,7 @@ def test_json_has_the_documented_fields() -> None:
         "score": 0.63,
         "why": "the condition tests the operand that is singular",
         "evidence": ["at the boundary", "direct"],
-        "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}},
+        "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}, "conditions": [], "unknown": []},
         "noqa_row": 5,
         "fix": None,
         "confirmation": None,
@@ -382,6 +382,8 @@ def test_json_is_strict() -> None:
         "inputs": {"x": ["inf", 1.0], "y": "-inf"},
         "value": 0.0,
         "gradient": {"x": ["nan", -0.0]},
+        "conditions": [],
+        "unknown": [],
     }
     rendered.encode("ascii")
 

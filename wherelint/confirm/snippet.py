@@ -11,6 +11,7 @@ from wherelint.confirm.routine import MOST_STEPS, PROBES, NotRunnableError, Rout
 from wherelint.finding import Finding
 from wherelint.findings.analysis import Analysis
 from wherelint.findings.hazards import Detection
+from wherelint.findings.witness import variable
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, Static, leaves, topological
 from wherelint.interpret.values import Origin
@@ -188,7 +189,7 @@ class _Steps:
             return self._push(_number(node, exact))
         if node.op == "custom" or (node.op == "leaf" and not operands):
             self._probes.append(np.broadcast_to(self._values[node], (PROBES, LANES)))
-            text = node.name if isinstance(node, Leaf) else _text(node)
+            text = variable(node) if isinstance(node, Leaf) else _text(node)
             flows = node.kind == "float" and not (isinstance(node, Leaf) and not node.differentiable)
             return self._push(Step("leaf", (), node.kind, flows, text))
         if node.op == "stack":

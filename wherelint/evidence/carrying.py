@@ -126,6 +126,8 @@ class Carrying:
                     self._known[key] = found or (parameter is not None and self._parameter(parameter, each, depth))
                 return self._known[key]
             each = each.outer
+        if scope.cls is not None and name in _kept_arguments(scope.cls):
+            return not inherits(scope.cls.name, scope.module, _MODULE)
         return name not in scope.module.definitions and name not in scope.module.imports
 
     def _attribute(self, name: str, scope: Scope, depth: int) -> bool:
@@ -193,6 +195,12 @@ def _parameters(function: ast.stmt) -> list[ast.arg]:
         return []
     arguments = function.args
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _kept_arguments(cls: ast.ClassDef) -> set[str]:
+    """What the constructor of a class calls the arguments that have no name of their own: ``kwargs``."""
+    builders = [method.args for method in methods(cls) if method.name in _BUILDERS]
+    return {each.arg for args in builders for each in (args.vararg, args.kwarg) if each is not None}
 
 
 def _assigned(function: ast.stmt, name: str) -> list[ast.expr]:

@@ -63,7 +63,7 @@ _FUNCTION_OF = {
 }
 #: What is given and not learned, by the words that the field keeps for it.
 DATA = frozenset(
-    """batch target targets label labels gt truth truths index indices idx ids count counts num number reward rewards
+    """batch target targets label labels gt truth truths index indices idx ids count counts num number rank ranks reward rewards
     advantage advantages adv returns mask masks valid""".split()
 )
 #: Some of it, as what a function makes.

@@ -1,13 +1,14 @@
 """Can the input occur? How far a witness had to go for what it shows."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.node import Node, leaves, topological
-from wherelint.search.batch import Run, at
+from wherelint.search.batch import Hazard, Run, at
 from wherelint.search.probes import LOG_PROBABILITY
 
 #: What is no larger is added to keep away from zero.
@@ -31,6 +32,12 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
         yield Evidence.BELOW_ZERO
     if culprit not in requires_grad:
         yield Evidence.SETTING
+
+
+def as_shown(hazard: Hazard) -> Hazard:
+    """A hazard whose witness was simplified, without what no longer holds of it."""
+    is_below = any((hazard.inputs[n] < 0).any() for n in leaves(hazard.op) if n in hazard.inputs and n.kind == "float")
+    return hazard if is_below else replace(hazard, evidence=hazard.evidence - {Evidence.BELOW_ZERO})
 
 
 def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:

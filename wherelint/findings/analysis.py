@@ -10,6 +10,7 @@ from wherelint.defects import describe
 from wherelint.evidence import names as naming
 from wherelint.evidence.judge import Outlook
 from wherelint.evidence.structure import FOR
+from wherelint.evidence.witness import as_shown
 from wherelint.finding import Finding, Problem
 from wherelint.findings import severed
 from wherelint.findings.group import one_per_bug, with_causes
@@ -113,7 +114,7 @@ def _findings(
     for detection, related in bugs:
         try:
             if not draft:
-                detection = replace(detection, hazard=simplest(detection.search, detection.hazard))
+                detection = replace(detection, hazard=as_shown(simplest(detection.search, detection.hazard)))
             found.append((finding_of(detection, related, filename), detection))
         except Exception as error:
             what = f"a finding in `{detection.hazard.select.origin.function}`"

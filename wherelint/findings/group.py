@@ -42,7 +42,11 @@ def with_causes(found: Sequence[Found]) -> list[Found]:
         else:
             number = len(causes)
             causes.append((finding.function, masked, spots))
-        grouped[index] = replace(finding, cause=number, witness=_ordered(finding.witness, {n.name for n in masked}))
+        grouped[index] = replace(
+            finding,
+            cause=number,
+            witness=_ordered(finding.witness, {each for n in masked for each in (n.name, n.called)}),
+        )
     return list(zip(grouped, (detection for _, detection in found), strict=True))
 
 

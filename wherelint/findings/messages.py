@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 
 from wherelint import rules
-from wherelint.finding import Elsewhere, Finding, Selection, Witness
+from wherelint.finding import Elsewhere, Finding, Selection
 from wherelint.findings.hazards import Detection
+from wherelint.findings.witness import witness
 from wherelint.graph.differentiate import is_root_of_squares
 from wherelint.graph.evaluate import evaluate
-from wherelint.graph.node import Leaf, Node, leaves, rounded_away, topological
+from wherelint.graph.node import Node, rounded_away, topological
 from wherelint.interpret.values import Origin
-from wherelint.ops import OPERATIONS, Array
-from wherelint.ops.numeric import shortest
+from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import CLIPS, SELECTIONS
 from wherelint.search.witness import Hazard, Search
-
-_MOST_INPUTS = 6
 
 
 def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> Finding:
@@ -31,7 +29,7 @@ def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> 
     shown, elsewhere = _places(hazard, filename)
     made = build(
         code, shown[0], hazard.op.op, shown[1], detection.framework, kind=hazard.select.selection or "",
-        filename=filename, witness=_witness(hazard), level=hazard.level, modes=modes, elsewhere=elsewhere,
+        filename=filename, witness=witness(hazard), level=hazard.level, modes=modes, elsewhere=elsewhere,
         evidence=tuple(sorted(each.label for each in hazard.evidence)),
         related=tuple(
             _selection(n.origin, n.selection or "") for n in related if n.origin.block.module.filename == filename
@@ -87,27 +85,6 @@ def build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: 
 
 def _selection(origin: Origin, kind: str) -> Selection:
     return Selection(kind, *origin.block.region(origin.node))
-
-
-def _has_usual_value(leaf: Leaf, value: Array | None) -> bool:
-    """Whether a truth of the Python program is what it nearly always is: ``axis is None``, ``isinstance(x, Array)``."""
-    if "(" in leaf.name and leaf.kind == "bool" and not leaf.array:
-        return True
-    return leaf.preferred is not None and value is not None and bool((value == leaf.preferred).all())
-
-
-def _witness(hazard: Hazard) -> Witness:
-    """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
-    read = leaves(hazard.op, hazard.select)
-    bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
-    telling = [n for n in read if not n.name.startswith("(") and not _has_usual_value(n, hazard.inputs.get(n))]
-    shown = [n for n in telling if n in hazard.inputs or n in bad]
-    passed = {n: v for n, v in hazard.inputs.items() if isinstance(n, Leaf) and n not in shown and n.usual is not None}
-    shown += [n for n, v in passed.items() if (v != n.usual).any()]
-    named = sorted(shown, key=lambda n: n not in bad)
-    inputs = {n.name: shortest(hazard.inputs[n], n.kind) for n in named[:_MOST_INPUTS] if n in hazard.inputs}
-    gradient = {n.name: shortest(hazard.gradient[n]) for n in named[:_MOST_INPUTS] if n in bad}
-    return Witness(inputs, shortest(hazard.value), gradient)
 
 
 def _code(hazard: Hazard) -> str:

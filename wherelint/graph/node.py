@@ -107,8 +107,9 @@ class Leaf(Node):
     """An input: a parameter, an attribute, the result of a call that could not be followed."""
 
     op: str = "leaf"
-    #: In the author's spelling.
+    #: In the author's spelling, and the first variable that is bound to it, if it is none itself.
     name: str = ""
+    called: str = ""
     #: Whether a NaN in its gradient matters.
     differentiable: bool = True
     #: A constant of the program whose value is not known here; it is benign, and no witness moves it.

@@ -8,7 +8,7 @@ import numpy as np
 
 from wherelint.frameworks import FRAMEWORKS, framework_of
 from wherelint.frontend.namespaces import namespaces, selecting
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, dotted
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, dotted, last_name, methods
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Kind, Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.interpret import attributes
@@ -279,8 +279,19 @@ def _overridden(low: Lowering, function: Function, call: CallSite) -> Value:
     promised = None if returns is None else annotation_kind(returns)
     kind: Kind = "float" if promised is None or promised == "static" else promised
     inputs = list(nodes_in(*call.values))
-    differentiable = promised is None and (not inputs or low.reads_gradient(inputs))
+    differentiable = promised is None and (not inputs or low.reads_gradient(inputs)) and not _is_detached(function)
     return low.called(call, function.name, key, kind=kind, differentiable=differentiable)
+
+
+def _is_detached(function: Function) -> bool:
+    """Whether every override of an abstract method in its file returns a value without its derivative."""
+    owner, name = function.owner.name if function.owner is not None else "", function.name.rpartition(".")[2]
+    found = [each for statement, _ in function.block.module.blocks
+             if isinstance(statement, ast.ClassDef) and owner in map(last_name, statement.bases)
+             for each in methods(statement) if each.name == name]  # fmt: skip
+    returned = [node.value for each in found for node in below(each.body) if isinstance(node, ast.Return)]
+    calls = [last_name(value.func) if isinstance(value, ast.Call) else "" for value in returned]
+    return bool(calls) and frozenset(calls) <= {"stop_gradient", "detach"}
 
 
 def _yields(definition: FunctionDef) -> bool:

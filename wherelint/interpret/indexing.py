@@ -228,6 +228,8 @@ def assign(low: Lowering, target: ast.expr, value: Value) -> None:
     """Bind a value to a target of any form."""
     if isinstance(target, ast.Name):
         low.frame.scope.bind(target.id, value)
+        if isinstance(value, Leaf) and not value.called and not value.name.isidentifier():
+            value.called = target.id
     elif isinstance(target, (ast.Tuple, ast.List)):
         starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
         if starred is not None and isinstance(value, (list, tuple)):

@@ -235,14 +235,24 @@ def witness_sentence(witness: Witness) -> str:
     """``at x = 0.0 the value is 0.0 and the gradient with respect to x is nan``."""
     inputs = join_and([f"{name} = {_number(value)}" for name, value in witness.inputs.items()])
     bad = {name: value for name, value in witness.gradient.items() if not _finite(value)} or dict(witness.gradient)
+    arrays = {_number(value) for value in bad.values() if isinstance(value, (list, tuple))}
     by_value: dict[str, list[str]] = {}
     for name, value in bad.items():
-        by_value.setdefault(_number(value), []).append(name)
-    gradients = join_and([f"with respect to {join_and(names)} is {value}" for value, names in by_value.items()])
+        told = _number(value) if len(arrays) < 2 or _number(value) not in arrays else "not finite in some elements"
+        by_value.setdefault(told, []).append(name)
+    gradients = join_and([f"with respect to {_some(names)} is {value}" for value, names in by_value.items()])
     where = f"at {inputs} " if inputs else ""
-    return f"{where}the value is {_number(witness.value)} and the gradient {gradients}"
+    given = f"where {join_and(witness.conditions)} " if witness.conditions else ""
+    return f"{where}{given}the value is {_number(witness.value)} and the gradient {gradients}"
 
 
+def _some(names: list[str]) -> str:
+    """The first of some names, and how many are left."""
+    more = len(names) - _MOST_NAMES
+    return join_and(names if more <= 1 else [*names[:_MOST_NAMES], f"{more} more"])
+
+
+_MOST_NAMES = 3
 VERDICTS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-runnable": "not run"}
 
 
@@ -258,8 +268,7 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     fine = [mode for mode in confirmation.modes if mode not in bad]
     outcome = next(iter(bad.values()))
     parts = [f"{ran}, {join_and([_MODES[mode] for mode in bad])}"]
-    inputs = finding.witness.inputs if finding.witness is not None else ()
-    if calls := sorted({f"`{name.partition('(')[0]}(...)`" for name in inputs if name.endswith(")")}):
+    if finding.witness is not None and (calls := [f"`{call}`" for call in finding.witness.unknown]):
         parts.append(f"{join_and(calls)} {'is' if len(calls) == 1 else 'are'} not run, and may be anything")
     if not _at_witness(finding.witness, confirmation.at):
         parts.append(witness_sentence(Witness(confirmation.at, outcome.value, outcome.gradient)))

@@ -1,0 +1,110 @@
+"""What the witness of a finding says, in the names of the author: arrays and parameters, and how the program stands."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from wherelint.finding import Witness
+from wherelint.graph.node import Leaf, Node, leaves, topological
+from wherelint.ops import Array
+from wherelint.ops.numeric import shortest
+from wherelint.ops.traits import QUOTIENTS
+from wherelint.search.witness import Hazard
+
+_MOST_INPUTS, _MOST_CONDITIONS = 6, 2
+#: With no more inputs, all are told; of more, those that are 1 and decide nothing are left out.
+_FEW = 3
+#: What is longer is no name.
+_LONG = 40
+_NAME = re.compile(r"[\w.]+(?:\[[^\[\]]*\])*")
+_RANK = re.compile(r"(?:len\((?P<shape>.+)\.shape\)|(?P<array>.+)\.ndim)")
+#: Facts about Python objects, which nobody chooses.
+_OF_PYTHON = re.compile(r".*(?: is (?:not )?None|\.(?:weak_type|requires_grad|is_sparse|dtype))|[\w.]*\(.*\)")
+
+
+def witness(hazard: Hazard) -> Witness:
+    """The inputs that the operation or the condition reads, the value, and the gradients that are not finite."""
+    bad = {n for n, g in hazard.gradient.items() if not np.isfinite(g).all()}
+    read = leaves(hazard.op, hazard.select)
+    shown = [n for n in read if n in hazard.inputs or n in bad]
+    passed = (n for n in hazard.inputs if isinstance(n, Leaf) and n not in shown and n.usual is not None)
+    shown += [n for n in passed if (hazard.inputs[n] != n.usual).any()]
+    facts = [n for n in shown if _is_fact(n)]
+    shown = sorted((n for n in shown if n not in facts), key=lambda n: n not in bad)
+    shown = [n for n in shown if not _is_unnamed(n)] or shown
+    names = spoken(shown)
+    told = [n for n in _telling(hazard, shown) if n in hazard.inputs]
+    inputs = {names[n]: shortest(hazard.inputs[n], n.kind) for n in told[:_MOST_INPUTS]}
+    gradient = {name: shortest(hazard.gradient[n]) for n, name in _wholes(n for n in shown if n in bad).items()}
+    unknown = dict.fromkeys(f"{n.name.partition('(')[0]}(...)" for n in told[:_MOST_INPUTS] if n.name.endswith(")"))
+    conditions = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
+    return Witness(
+        inputs, shortest(hazard.value), gradient, tuple(conditions)[:_MOST_CONDITIONS], tuple(sorted(unknown))
+    )
+
+
+def spoken(found: Sequence[Leaf]) -> dict[Leaf, str]:
+    """What each of some inputs is called: as the author calls the result of a call, if no other has that name."""
+    names = [leaf.name for leaf in found]
+    return {n: variable(n) if variable(n) not in names else _short(n.name) for n in found}
+
+
+def variable(leaf: Leaf) -> str:
+    """The variable of an input that is a result, or an item by its key; of others their name, such as ``self.x``."""
+    return leaf.called if leaf.called and any(each in leaf.name for each in "(\"'") else _short(leaf.name)
+
+
+def _is_unnamed(leaf: Leaf) -> bool:
+    """Whether an input stands for something that the author gives no name: the state of a loop."""
+    return leaf.name.startswith("(") and not leaf.called
+
+
+def _short(name: str) -> str:
+    name = " ".join(name.split())
+    return name if len(name) <= _LONG or "(" not in name else f"{name.partition('(')[0]}(...)"
+
+
+def _is_fact(leaf: Leaf) -> bool:
+    """Whether an input is how the program stands, and no number that somebody passes: ``f.ndim``, ``mode == "a"``."""
+    if leaf.array or leaf.kind == "float":
+        return False
+    return not _NAME.fullmatch(leaf.name) or bool(_RANK.fullmatch(leaf.name) or _OF_PYTHON.fullmatch(leaf.name))
+
+
+def _condition(leaf: Leaf, value: Array | None) -> str:
+    """What is told of a fact; nothing where it is what it nearly always is."""
+    name = " ".join(leaf.name.split())
+    if value is None:
+        return ""
+    if rank := _RANK.fullmatch(name):
+        return f"`{rank['shape'] or rank['array']}` is {int(value.flat[0])}-D"
+    if leaf.kind == "int":
+        return f"`{name}` is {int(value.flat[0])}"
+    is_usual = leaf.preferred is not None and bool((value == leaf.preferred).all())
+    if is_usual or _OF_PYTHON.fullmatch(name) or _is_unnamed(leaf):
+        return ""
+    return f"`{name}`" if value.all() else f"not `{name}`"
+
+
+def _telling(hazard: Hazard, shown: Sequence[Leaf]) -> Sequence[Leaf]:
+    """The inputs without which a witness cannot be understood, if they are many."""
+    if len(shown) <= _FEW:
+        return shown
+    operands = hazard.op.inputs[1:2] if hazard.op.op in QUOTIENTS else hazard.op.inputs
+    condition = hazard.select.inputs[:1] if hazard.select.op in ("where", "cond") else ()
+    decide: set[Node] = set(topological([*operands, *condition]))
+    return [n for n in shown if n in decide or n not in hazard.inputs or (hazard.inputs[n] != 1).any()] or shown
+
+
+def _wholes(found: Iterable[Leaf]) -> dict[Leaf, str]:
+    """Some inputs by name, where several elements of an array are that array."""
+    groups: dict[Leaf, list[Leaf]] = {}
+    for leaf in found:
+        outermost = leaf
+        while outermost.of is not None:
+            outermost = outermost.of[0]
+        groups.setdefault(outermost, []).append(leaf)
+    first = {group[0]: array if len(group) > 1 else group[0] for array, group in groups.items()}
+    names = spoken(list(first.values()))
+    return {leaf: names[whole] for leaf, whole in first.items()}
