@@ -55,14 +55,14 @@ def parses(text: str) -> ast.Module | None:
         return None
 
 
-def look(text: str, settings: Settings = SETTINGS, fix_mode: FixMode = "no", *, snippets: bool = False) -> FileReport:
+def look(text: str, settings: Settings = SETTINGS, fix_mode: FixMode = "no") -> FileReport:
     """The report on a text, which tells of no defect and is the same a second time."""
     name = "f.ipynb" if text.startswith("{") else "f.py"
     content = text.encode("utf-8", "surrogatepass")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a warning is an exception that went by
-        report = check_source(content, name, settings, fix_mode, snippets=snippets)
-        again = check_source(content, name, settings, fix_mode, snippets=snippets)
+        report = check_source(content, name, settings, fix_mode)
+        again = check_source(content, name, settings, fix_mode)
     said = [problem.message for problem in report.problems]
     said += [f.fix.message for f in (*report.findings, *report.fixed) if f.fix is not None]
     said += [f.snippet for f in report.findings if isinstance(f.snippet, str)]
@@ -107,7 +107,7 @@ def check(text: str, settings: Settings = SETTINGS) -> Counter[str]:
 
 
 def _offers(text: str, settings: Settings, report: FileReport) -> None:
-    offered = look(text, settings, "offer", snippets=True)
+    offered = look(text, settings, "offer")
     if _bare(offered.findings) != _bare(report.findings):
         raise Broken("a fix that is offered changes no finding", text)
     for finding in offered.findings:

@@ -49,7 +49,7 @@ def test_check_paths(project: Path) -> None:
 
 def test_results_can_be_pickled(project: Path) -> None:
     write(project, {"a.py": UNSAFE, "b.py": "def f(:\n"})
-    result = wherelint.check_paths(["."], fix_mode="offer", snippets=True)
+    result = wherelint.check_paths(["."], fix_mode="offer")
     assert repr(pickle.loads(pickle.dumps(result))) == repr(result)  # nan is not equal to itself
 
 

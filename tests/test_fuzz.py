@@ -31,7 +31,7 @@ import random
 for seed in range(int(sys.argv[1]), int(sys.argv[2])):
     text = Mutator(random.Random(seed)).program()
     for fix_mode in ("offer", "unsafe"):
-        report = look(text, SETTINGS, fix_mode, snippets=fix_mode == "offer")
+        report = look(text, SETTINGS, fix_mode)
         print(seed, fix_mode, output(report))
 """
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import UNSAFE, environment
+from conftest import SAFE, UNSAFE, environment
 
 FRAMEWORKS = ("jax", "torch", "tensorflow", "keras")
 HEAVY = ("libcst", "numpy", "scipy", "rich")
@@ -40,10 +40,10 @@ def test_confirming_imports_no_framework_here(tmp_path: Path) -> None:
     assert not modules & {*FRAMEWORKS, "rich", "a"}
 
 
-@pytest.mark.parametrize(("output_format", "rewrites"), [("concise", False), ("full", True)])
-def test_libcst_reads_what_is_rewritten_alone(tmp_path: Path, output_format: str, rewrites: bool) -> None:
-    (tmp_path / "a.py").write_text(UNSAFE)
-    modules = imported(tmp_path, "check", "a.py", "--no-cache", "--exit-zero", "--output-format", output_format)
+@pytest.mark.parametrize(("text", "rewrites"), [(SAFE, False), (UNSAFE, True)])
+def test_libcst_reads_what_is_rewritten_alone(tmp_path: Path, text: str, rewrites: bool) -> None:
+    (tmp_path / "a.py").write_text(text)
+    modules = imported(tmp_path, "check", "a.py", "--no-cache", "--exit-zero")
     assert ("libcst" in modules) == rewrites
 
 

@@ -48,9 +48,8 @@ def check_paths(
     configuration: Configuration | None = None,
     *,
     fix_mode: FixMode = "no",
-    snippets: bool = False,
-    plots: bool = False,
     force_exclude: bool = False,
+    only_shown: bool = False,
     jobs: int | None = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
     cache: str | os.PathLike[str] | None = None,
@@ -58,17 +57,16 @@ def check_paths(
     """Check files, and what lies below directories; nothing is written but the ``cache``.
 
     ``configuration`` defaults to what the command line would find. ``fix_mode`` is "no", "offer" (findings come with
-    their fixes), or "safe" or "unsafe" (reports have the bytes of the fixed file). ``jobs`` processes (None: as many as
-    seem worth it) give the same result as one. ``progress(done, total)`` is called now and then. ``cache`` is the
-    directory that keeps reports from one call to the next (None: nothing is kept). What could not be checked is in the
-    result's ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
+    their fixes, programs and plots), or "safe" or "unsafe" (reports have the bytes of the fixed file; those that are
+    ``only_shown``, and written nowhere, may come from the cache). ``jobs`` processes (None: as many as seem worth it)
+    give the same result as one. ``progress(done, total)`` is called now and then. ``cache`` is the directory that keeps
+    reports from one call to the next (None: nothing is kept). What could not be checked is in the result's
+    ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")
     names, settings = [os.fspath(path) for path in paths], configuration or Configuration()
-    targets, problems = files.discover(
-        names, settings, fix_mode, snippets=snippets, plots=plots, force_exclude=force_exclude
-    )
+    targets, problems = files.discover(names, settings, fix_mode, force_exclude=force_exclude, only_shown=only_shown)
     kept = None if cache is None else Path(cache)
     result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept)
     return add_problems(result, problems)

@@ -195,11 +195,11 @@ class Finding:
     confirmation: Confirmation | None = None
     #: What speaks for it and against it, by the labels of ``evidence.pieces.Evidence``.
     evidence: tuple[str, ...] = ()
-    #: The program that shows the finding (``confirm.routine.Snippet``), where it was asked for; why there is none.
+    #: The program that shows the finding or why there is none, see ``confirm.routine.snippet_of``; with the fix.
     snippet: object = field(default=None, compare=False, repr=False)
     #: In a notebook, for every cell the row at which it begins in the program that the cells make.
     cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    #: Where it was asked for, and a search made the finding.
+    #: With the fix, where a search made the finding.
     plot: Plot | None = field(default=None, compare=False, repr=False)
     #: What is the same for all findings of the file that have one cause, before they are put together.
     cause: int | None = field(default=None, compare=False, repr=False)

@@ -41,7 +41,7 @@ def main(paths: list[str]) -> None:
     found = [
         finding.snippet
         for path in files
-        for finding in check_source(path.read_bytes(), str(path), Settings(), "offer", snippets=True).findings
+        for finding in check_source(path.read_bytes(), str(path), Settings(), "offer").findings
         if finding.framework == "jax" and isinstance(finding.snippet, Snippet)
     ]
     backend = FRAMEWORKS["jax"].backend

@@ -40,13 +40,17 @@ def said(process: subprocess.Popen[str]) -> list[str]:
 
 
 def test_each_change_is_checked(project: Path, watching: subprocess.Popen[str]) -> None:
-    assert said(watching) == ["a.py:5:29", "Found 1 error, 2 files checked."]
+    assert said(watching) == ["a.py:5:29", "Found 1 error (1 fixable with --fix), 2 files checked."]
     write(project, {"b/d.py": UNSAFE})
-    assert said(watching) == ["a.py:5:29", "b/d.py:5:29", "Found 2 errors in 2 files, 3 files checked."]
+    assert said(watching) == [
+        "a.py:5:29",
+        "b/d.py:5:29",
+        "Found 2 errors in 2 files (2 fixable with --fix), 3 files checked.",
+    ]
     write(project, {"pyproject.toml": "[tool.wherelint]\nexclude = 3\n"})
     assert said(watching) == ["error"]
     write(project, {"pyproject.toml": "[tool.wherelint]\nexclude = ['b/']\n"})
-    assert said(watching) == ["a.py:5:29", "Found 1 error, 1 file checked."]
+    assert said(watching) == ["a.py:5:29", "Found 1 error (1 fixable with --fix), 1 file checked."]
     (project / "a.py").write_text(SAFE)
     assert said(watching) == ["No findings, 1 file checked."]
     watching.send_signal(signal.SIGINT)

@@ -34,7 +34,7 @@ _CHILD = "import sys; from wherelint.confirm.child import main; main(*sys.argv[1
 
 
 def snippet(framework: str) -> Snippet:
-    (finding,) = check_source(PROGRAMS[framework].encode(), "f.py", Settings(), "offer", snippets=True).findings
+    (finding,) = check_source(PROGRAMS[framework].encode(), "f.py", Settings(), "offer").findings
     assert isinstance(finding.snippet, Snippet)
     return finding.snippet
 

@@ -434,7 +434,7 @@ def test_the_child_inherits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def found_in(text: str, filename: str = "a.py") -> tuple[Finding, ...]:
     """The findings of a text with their snippets."""
-    return check_source(text.encode(), filename, Settings(), "offer", snippets=True).findings
+    return check_source(text.encode(), filename, Settings(), "offer").findings
 
 
 def findings(count: int = 3) -> list[Finding]:

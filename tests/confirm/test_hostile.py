@@ -274,7 +274,7 @@ def usual_strings(framework: str) -> frozenset[str]:
 
 
 def findings(text: str) -> tuple[Finding, ...]:
-    return check_source(text.encode(), "a.py", Settings(level="note"), "offer", snippets=True).findings
+    return check_source(text.encode(), "a.py", Settings(level="note"), "offer").findings
 
 
 def check_script(content: bytes, framework: str) -> None:

@@ -37,7 +37,7 @@ LINES = [
 
 
 def found(program: str) -> Finding:
-    (finding,) = check_source((HEAD + program).encode(), "a.py", Settings(), "offer", plots=True).findings
+    (finding,) = check_source((HEAD + program).encode(), "a.py", Settings(), "offer").findings
     return finding
 
 
@@ -70,10 +70,11 @@ def test_the_curves_are_those_of_the_framework(program: str, moved: str, lost: i
 
 
 def test_without_a_fix_there_is_no_curve_after_it() -> None:
-    (finding,) = check_source(UNSAFE.encode(), "a.py", Settings(), "no", plots=True).findings
+    settings = Settings(fixable=())
+    (finding,) = check_source(UNSAFE.encode(), "a.py", settings, "offer").findings
     assert finding.plot is not None
     assert finding.plot.after is None
-    assert check_source(UNSAFE.encode(), "a.py", Settings(), "offer").findings[0].plot is None
+    assert check_source(UNSAFE.encode(), "a.py", settings, "no").findings[0].plot is None
 
 
 def test_several_inputs_move_together_where_none_does_alone() -> None:
@@ -92,13 +93,12 @@ def test_a_function_that_ends_early_is_drawn_as_far_as_it_goes() -> None:
 def test_the_cache_keeps_plots(project: Path) -> None:
     (project / "a.py").write_text(UNSAFE)
 
-    def checked(*, plots: bool) -> Any:
-        return check_paths(["a.py"], Configuration(), fix_mode="offer", plots=plots, cache="cache").findings[0].plot
+    def drawn() -> str:
+        plot = check_paths(["a.py"], Configuration(), fix_mode="offer", cache="cache").findings[0].plot
+        assert plot is not None
+        return svg(plot)
 
-    assert checked(plots=False) is None
-    fresh = checked(plots=True)
-    assert svg(checked(plots=True)) == svg(fresh)
-    assert checked(plots=False) is None
+    assert drawn() == drawn()
 
 
 def texts(picture: str) -> list[str]:

@@ -15,7 +15,7 @@ from wherelint.run.check import check_source
 
 #: One of each kind of value that the analysis tells apart.
 _VALUES = ["y", "0.5", "'text'", "[y, 1.0]", "None", "{'a': y}", "(lambda v: v)", "jnp.sqrt", "y > 0", "Thing(y)", "[]",
-           "3", "y.shape", "torch"]  # fmt: skip
+           "3", "y.shape", "torch", "(low < 2.0)"]  # fmt: skip
 _RECEIVERS = ["y", "(y > 0)", "[y, 1.0]", "{'a': y}", "Thing(y)", "y.shape", "y.at[0]", "y.at", "'text'"]
 _HEAD = """
 import jax.numpy as jnp, torch, tensorflow
@@ -24,7 +24,7 @@ class Thing:
         self.x = x
 """
 _FUNCTION = """
-def function_{}(x, y):
+def function_{}(x, y, low=1.0):
     {}
     return jnp.where(x > 0, jnp.sqrt(x), 0.0)
 """

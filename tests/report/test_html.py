@@ -35,7 +35,7 @@ THREE = UNSAFE + "".join(
 
 
 def findings(text: str = UNSAFE) -> Sequence[Finding]:
-    return check_source(text.encode(), "a.py", Settings(), "offer", plots=True).findings
+    return check_source(text.encode(), "a.py", Settings(), "offer").findings
 
 
 def rendered(found: Sequence[Finding], text: str = UNSAFE, problems: Sequence[Problem] = ()) -> str:

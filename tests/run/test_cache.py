@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,18 @@ from test_imports import HEAVY, imported
 
 from wherelint import check_paths
 from wherelint.cli import main
+from wherelint.confirm.routine import Snippet, snippet_of
+from wherelint.confirm.script import script
 from wherelint.io import disk
 from wherelint.io.config import Configuration, Overrides, Settings
-from wherelint.io.files import Target
+from wherelint.io.files import FixMode, Target
 from wherelint.run import cache, engine, pool
 from wherelint.run.result import Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BROKEN = "def f(:\n"
+#: What is fixed only with ``--unsafe-fixes``.
+UNSURE = "import torch\n\n\ndef f(x):\n    n = 1 / x\n    return torch.where((x > 0).all(), n.mean(), 0.0)\n"
 #: A note: the mask has nothing to do with the divisor.
 LOW = "import jax.numpy as jnp\n\n\ndef f(x, y, k):\n    return jnp.where(k, x / y, 0.0)\n"
 #: A package whose helper has what its caller guards.
@@ -219,19 +224,41 @@ class TestWhatChanges:
         assert checked() == []
 
     @pytest.mark.parametrize(
-        "options", [{"fix_mode": "safe"}, {"fix_mode": "silence"}, {"fix_mode": "offer", "snippets": True}]
+        ("fix_mode", "again"), [("safe", ["a.py"]), ("unsafe", ["a.py", "d.py"]), ("silence", ["a.py", "c.py", "d.py"])]
     )
-    def test_what_fixes_or_runs_findings_checks_them(
-        self, project: Path, checked: Callable[[], list[str]], options: dict[str, Any]
+    def test_what_is_written_is_found_anew(
+        self, project: Path, checked: Callable[[], list[str]], fix_mode: FixMode, again: list[str]
     ) -> None:
-        write(project, {"a.py": UNSAFE, "b.py": SAFE, "c.py": BROKEN})
-        check()
+        write(project, {"a.py": UNSAFE, "b.py": SAFE, "c.py": BROKEN, "d.py": UNSURE})
         check(fix_mode="offer")
         for _ in range(2):
             checked()
-            result = check_paths(["."], cache=".wherelint_cache", **options)
-            assert checked() == ["a.py", "c.py"]
-        assert result.fixed or result.findings[0].snippet
+            assert check_paths(["."], cache=".wherelint_cache", fix_mode=fix_mode).fixed
+            assert checked() == again
+
+    def test_what_is_only_shown_is_kept(self, project: Path, checked: Callable[[], list[str]]) -> None:
+        write(project, {"a.py": UNSAFE, "b.py": SAFE, "c.py": BROKEN, "d.py": UNSURE})
+        check(fix_mode="offer")
+        for fix_mode in ("safe", "unsafe"):
+            fresh = check(fix_mode=fix_mode, only_shown=True)
+            checked()
+            kept = check_paths(["."], cache=".wherelint_cache", fix_mode=fix_mode, only_shown=True)
+            assert checked() == []
+            assert repr(kept.reports) == repr(fresh.reports)
+
+    def test_the_programs_of_findings(self, project: Path) -> None:
+        write(project, {"a.py": UNSAFE, "d.py": UNSURE})
+        for fresh, kept in zip(check(fix_mode="offer").findings, check(fix_mode="offer").findings, strict=True):
+            programs = snippet_of(fresh), snippet_of(kept)
+            assert isinstance(programs[0], Snippet)
+            assert isinstance(programs[1], Snippet)
+            assert script(programs[0], fresh) == script(programs[1], kept)
+
+    @pytest.mark.parametrize("data", [None, "", [], ["jax", "f", None, None, [], [], False], ["jax", "f", []]])
+    def test_a_program_that_is_none(self, project: Path, data: object) -> None:
+        write(project, {"a.py": UNSAFE})
+        (finding,) = check(fix_mode="offer").findings
+        assert isinstance(snippet_of(replace(finding, snippet=data)), str)
 
     def test_a_clean_report_of_a_run_that_fixes_is_kept(self, project: Path, checked: Callable[[], list[str]]) -> None:
         write(project, {"a.py": SAFE, "b.py": UNSAFE})
@@ -526,7 +553,7 @@ class TestRunsAtOnce:
                 output, errors = ran.communicate(timeout=60)
                 assert (ran.returncode, errors) == (1, b"")
                 assert output.startswith(name.encode())
-            assert {len(entry) for entry in entries()} == {7}
+            assert {len(entry) for entry in entries()} == {9}
             (project / PACK.parent).chmod(0o700)
         assert not list((project / PACK.parent).glob("*.tmp"))
         check(*names)

@@ -143,9 +143,8 @@ class _Stages:
             return Result((self._again(FileReport(options.stdin_filename or "-")),), 1, 0.0)
         with progress(options.quiet) as update:
             return api.check_paths(
-                options.paths, self._configuration, fix_mode=options.fix_mode, snippets=options.snippets,
-                plots=options.plots, force_exclude=options.force_exclude, jobs=options.jobs, progress=update,
-                cache=options.cache,
+                options.paths, self._configuration, fix_mode=options.fix_mode, force_exclude=options.force_exclude,
+                only_shown=options.show_diff, jobs=options.jobs, progress=update, cache=options.cache,
             )  # fmt: skip
 
     def drop_refuted(self, result: Result) -> Result:
@@ -207,7 +206,7 @@ class _Stages:
         """The report on the same file without some fixes, or under other settings."""
         options, name = self._options, report.filename
         settings = replace(self._configuration.settings(Path(os.path.abspath(name)).parent), **changes)
-        target = files.Target(name, settings, options.fix_mode, options.snippets, options.plots, refuted or {})
+        target = files.Target(name, settings, options.fix_mode, refuted or {})
         return check(self._content, target) if options.stdin else engine.check_file(target)[0]
 
     def _confirm(self, result: Result, *, only: bool = False) -> tuple[Result, list[str]]:
@@ -236,14 +235,15 @@ def _write_baseline(result: Result, path: Path, options: CheckOptions, configura
 
 def _write_scripts(result: Result, directory: Path) -> int:
     """One script a finding; what has no program has no script. The exit status for it."""
-    from wherelint.confirm.routine import Snippet
+    from wherelint.confirm.routine import snippet_of
     from wherelint.confirm.script import script
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
         taken: set[str] = set()
         for finding in result.findings:
-            if isinstance(finding.snippet, Snippet):
+            snippet = snippet_of(finding)
+            if not isinstance(snippet, str):
                 path = re.sub(r"\W+", "_", finding.filename.removesuffix(".py"), flags=re.ASCII).strip("_")[-_LONGEST:]
                 place = re.sub(r"\W+", "_", spelled(finding.location, finding.cells))
                 stem = unnumbered = f"{path}_{place}_{finding.code}"
@@ -251,7 +251,7 @@ def _write_scripts(result: Result, directory: Path) -> int:
                     stem = f"{unnumbered}_{len(taken)}"
                 taken.add(stem)
                 # The next run is not to find them.
-                program = f"# wherelint: noqa\n{script(finding.snippet, finding)}"
+                program = f"# wherelint: noqa\n{script(snippet, finding)}"
                 disk.write(directory / f"{stem}.py", program.encode(errors="replace"))
     except OSError as error:
         what = printable(str(error.filename or directory))

@@ -137,28 +137,31 @@ cli.add_command(explain, "rule")
 
 @cli.command()
 @_of_a_place
+@cache_dir_option(help="Default: .wherelint_cache.")
 @output_file_option
-def repro(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
+def repro(place: str, config: Path | None, isolated: bool, cache_dir: Path | None, output_file: Path | None) -> int:
     """Print a script that reproduces the finding at a place.
 
     The script needs only the framework. It shows the finite value, the nan in the gradient, and both after the fix.
     """
     from wherelint.cli.place import findings_at, tell_others
-    from wherelint.confirm.routine import Snippet
+    from wherelint.confirm.routine import snippet_of
     from wherelint.confirm.script import script
 
-    finding, *others = findings_at(place, config, isolated, snippets=True)
-    if not isinstance(finding.snippet, Snippet):
-        raise click.ClickException(f"no script for {finding.code} at {place}: {finding.snippet}")
-    put(script(finding.snippet, finding).encode(), output_file)
+    finding, *others = findings_at(place, config, isolated, cache_dir)
+    snippet = snippet_of(finding)
+    if isinstance(snippet, str):
+        raise click.ClickException(f"no script for {finding.code} at {place}: {snippet}")
+    put(script(snippet, finding).encode(), output_file)
     tell_others(others)
     return CLEAN
 
 
 @cli.command()
 @_of_a_place
+@cache_dir_option(help="Default: .wherelint_cache.")
 @file_option("-o", "--output-file", help="An SVG or a PNG, by its name (default: an SVG on standard output).")
-def plot(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
+def plot(place: str, config: Path | None, isolated: bool, cache_dir: Path | None, output_file: Path | None) -> int:
     """Draw the value and the gradient around a finding, before and after the fix."""
     from wherelint.cli.place import findings_at, tell_others
 
@@ -166,7 +169,7 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
     if kind not in (".svg", ".png"):
         raise click.UsageError(f"{output_file}: write an .svg or a .png")
     require(("matplotlib",), "a plot")
-    finding, *others = findings_at(place, config, isolated, plots=True)
+    finding, *others = findings_at(place, config, isolated, cache_dir)
     if finding.plot is None:
         raise click.ClickException(f"no plot for {finding.code} at {place}: this rule reports no gradient that is nan")
     from wherelint.report.plot import png, svg

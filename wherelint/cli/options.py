@@ -16,7 +16,7 @@ import click
 
 from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.report.common import join_and
-from wherelint.report.formats import FORMATS, needs, shows_fixes
+from wherelint.report.formats import FORMATS, needs
 
 if TYPE_CHECKING:
     from wherelint.io.config import Overrides
@@ -155,24 +155,13 @@ class CheckOptions:
         return self.confirm or self.only_confirmed
 
     @property
-    def snippets(self) -> bool:
-        """Whether findings need the programs that show them."""
-        return self.runs_findings or self.repro_dir is not None
-
-    @property
-    def plots(self) -> bool:
-        """Whether findings need plots."""
-        return "html" in self.styles
-
-    @property
     def fix_mode(self) -> FixMode:
         """What is done about findings."""
         if self.add_noqa:
             return "silence"
-        if self.applies_fixes:
-            return "unsafe" if self.unsafe_fixes else "safe"
-        shown = any(style == "full" or shows_fixes(style) for style in self.styles)
-        return "offer" if self.snippets or (shown and not self.statistics) else "no"
+        if not self.applies_fixes:
+            return "offer"
+        return "unsafe" if self.unsafe_fixes else "safe"
 
     @cached_property
     def reports(self) -> list[tuple[str, Path]]:

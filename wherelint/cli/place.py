@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from wherelint.evidence.pieces import LEVELS
+from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.finding import Finding
 from wherelint.io import disk, files
 from wherelint.io.config import Configuration, Overrides, Settings
@@ -22,16 +22,17 @@ _PLACE = re.compile(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", re.DOTALL)
 
 
 def findings_at(
-    place: str, config: Path | None, isolated: bool, *, snippets: bool = False, plots: bool = False
+    place: str, config: Path | None, isolated: bool, cache: Path | None = None, level: Level | None = None
 ) -> list[Finding]:
     """The findings of any level at a place, the surest first; there is one at least.
 
     What has the cause of another finding has its plot. Raises ClickException where there is none.
     """
     name, cell, row, column = _parts(place)
-    configuration = Configuration(Overrides(level="note"), config, isolated)
-    targets, problems = files.discover([name], configuration, "offer", snippets=snippets, plots=plots)
-    result = add_problems(engine.check_targets(targets, 1), problems)
+    configuration = Configuration(Overrides(level=level), config, isolated)
+    targets, problems = files.discover([name], configuration, "offer")
+    kept = cache or disk.CACHE
+    result = add_problems(engine.check_targets(targets, 1, cache=kept if kept.is_dir() else None), problems)
     if serious := [problem for problem in result.problems if problem.error]:
         raise click.ClickException(text.problem_line(serious[0]).removeprefix("error: "))
     found = [replace(each, plot=finding.plot) for finding in result.findings for each in finding.places]
@@ -41,6 +42,8 @@ def findings_at(
         return any(row == p.row and cell in (0, c) for c, p in places) and column in (0, finding.location.column)
 
     there = [finding for finding in found if at(finding)]
+    if not there and level is None:  # what `check` shows is known already; this is not
+        return findings_at(place, config, isolated, cache, "note")
     if not there:
         rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
         known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wherelint.confirm.harness import MALFORMED, Harness, HarnessError, Limits, LostError
-from wherelint.confirm.routine import PROBES, Routine, Snippet
+from wherelint.confirm.routine import PROBES, Routine, Snippet, snippet_of
 from wherelint.finding import AfterFix, Confirmation, Finding, Number, Outcome
 from wherelint.ops import Array
 from wherelint.ops.numeric import shortest
@@ -43,7 +43,7 @@ def confirm(
             for index in indices:
                 verdicts: list[Confirmation] = []
                 for place in findings[index].places:
-                    verdicts.append(_confirmation(place.snippet, harness, unusable))
+                    verdicts.append(_confirmation(snippet_of(place), harness, unusable))
                     if verdicts[-1].verdict == "confirmed" and verdicts[-1].after_fix is None:
                         break
                 found[index] = max(verdicts, key=lambda each: (each.refutes_fix, each.verdict == "confirmed"))
@@ -52,10 +52,10 @@ def confirm(
     return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems
 
 
-def _confirmation(snippet: object, harness: Harness, unusable: list[str]) -> Confirmation:
+def _confirmation(snippet: Snippet | str, harness: Harness, unusable: list[str]) -> Confirmation:
     """The verdict on one snippet; ``unusable``: why the framework cannot be run."""
-    if not isinstance(snippet, Snippet):
-        return Confirmation("not-runnable", snippet if isinstance(snippet, str) else "it has no program")
+    if isinstance(snippet, str):
+        return Confirmation("not-runnable", snippet)
     if unusable:
         return Confirmation("not-runnable", unusable[0])
     try:

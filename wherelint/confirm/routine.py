@@ -8,7 +8,11 @@ one the witness. Arrays are (probes, elements).
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from wherelint.finding import Finding
 from wherelint.graph.node import Kind
+from wherelint.io.plain import decoder, plain
 from wherelint.ops import Array
 
 #: How many inputs a snippet is run at.
@@ -62,3 +66,46 @@ class Snippet:
     repaired: tuple[bool, ...]
     #: Whether the value at the witness is the infinity that the author wrote.
     infinite: bool = False
+
+
+#: What a step may be told.
+_DATA = bool | int | float | tuple[bool | int | float, ...] | None
+
+
+def packed(snippet: object) -> object:
+    """A snippet, or why there is none, in lists, texts and numbers."""
+    if not isinstance(snippet, Snippet):
+        return snippet
+    routines = [
+        r and [plain(r.steps), [probes.tolist() for probes in r.probes]] for r in (snippet.before, snippet.after)
+    ]
+    return [snippet.framework, snippet.function, *routines, snippet.poisoned, snippet.repaired, snippet.infinite]
+
+
+def snippet_of(finding: Finding) -> Snippet | str:
+    """The program of a finding, which may come from a cache; or why there is none."""
+    try:
+        return finding.snippet if isinstance(finding.snippet, Snippet) else _unpacked(finding.snippet)
+    except (ValueError, TypeError, LookupError, OverflowError):
+        return "it has no program"
+
+
+def _unpacked(data: Any) -> Snippet | str:
+    if isinstance(data, str):
+        reason: str = decoder(str)(data)
+        return reason
+    framework, function, before, after, *flags, infinite = data
+    if before is None:
+        raise ValueError("this is no program")
+    poisoned, repaired = map(decoder(tuple[bool, ...]), flags)
+    return Snippet(
+        decoder(str)(framework), decoder(str)(function), _routine(before), after and _routine(after),
+        poisoned, repaired, decoder(bool)(infinite),
+    )  # fmt: skip
+
+
+def _routine(data: Any) -> Routine:
+    of = [decoder(kind) for kind in (str, tuple[int, ...], Kind, _DATA, str)]
+    steps = tuple(Step(*(read(each) for read, each in zip(of, step, strict=True))) for step in data[0])
+    kinds = [np.bool_ if step.kind == "bool" else np.float32 for step in steps if step.op == "leaf"]
+    return Routine(steps, tuple(np.asarray(each, kind) for each, kind in zip(data[1], kinds, strict=True)))

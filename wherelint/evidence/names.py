@@ -63,8 +63,8 @@ _FUNCTION_OF = {
 }
 #: What is given and not learned, by the words that the field keeps for it.
 DATA = frozenset(
-    """batch target targets label labels gt truth truths index indices idx ids count counts num number rank ranks reward rewards
-    advantage advantages adv returns mask masks valid""".split()
+    """batch target targets label labels gt truth truths index indices idx ids count counts num number rank ranks reward
+    rewards advantage advantages adv returns mask masks valid""".split()
 )
 #: Some of it, as what a function makes.
 _MADE = DATA - set("batch count counts mask masks num number valid".split())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from wherelint.confirm.snippet import with_snippets
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import offered_for, work_budget
 from wherelint.fix.layout import wrapped
@@ -17,7 +18,6 @@ from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 
 if TYPE_CHECKING:
-    from wherelint.findings.analysis import Analysis
     from wherelint.frontend.module import Module
     from wherelint.suppress.view import View
 
@@ -33,8 +33,6 @@ class Allowed:
     unsafe: bool = False
     #: Not these, and why: a run of the framework refuted them.
     refuted: Mapping[FixKey, str] = field(default_factory=dict)
-    #: Makes the programs that show a finding, where the findings that were fixed are to come with theirs.
-    snippet: Callable[[Analysis, Finding], Finding] | None = None
     #: How long the lines of a fix may be.
     width: int = 88
     #: Of which rules; None stands for all.
@@ -76,17 +74,10 @@ def fixpoint(
         if now is None:
             given_up |= {finding.sort_key(): refused(ALONE) for finding, _ in chosen}
             continue
-        fixed += [_fixed(seen, finding, fix, allowed) for finding, fix in chosen]
+        if seen.analysis is not None:
+            fixed += [with_snippets(seen.analysis, replace(finding, fix=fix)) for finding, fix in chosen]
         seen, text, given_up = now, after, {}
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
-
-
-def _fixed(seen: View, finding: Finding, fix: Fix, allowed: Allowed) -> Finding:
-    """A finding with the fix that is applied, and the program that shows both."""
-    finding = replace(finding, fix=fix)
-    if allowed.snippet is None or seen.analysis is None:
-        return finding
-    return allowed.snippet(seen.analysis, finding)
 
 
 def _offered(seen: View, whole: WorkBudget, allowed: Allowed, refusals: dict[object, Fix]) -> list[Fix | None]:

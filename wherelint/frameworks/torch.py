@@ -188,7 +188,9 @@ def report(label, f, inputs, names):
 def _backend(device: str) -> tuple[str, str, dict[str, Mode]]:
     import torch
 
-    there = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+    # A build for an accelerator names it even where the machine has none.
+    has_any = hasattr(torch, "accelerator") and torch.accelerator.is_available()
+    there = torch.accelerator.current_accelerator() if has_any else None
     there = there or (torch.device("cuda") if torch.cuda.is_available() else None)
     if device == "tpu" or (device == "gpu" and there is None):
         raise missing(device, f"torch {torch.__version__}", "install a build of torch for it (https://pytorch.org)")

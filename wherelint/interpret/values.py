@@ -247,7 +247,8 @@ DEFAULTS = (DefaultInt, DefaultFloat)
 CALLABLES = (Function, Class, Dotted, Handler)
 
 
-class Settled(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Settled:
     """A comparison of defaults: as a value what it is by default, as the condition of a branch open."""
 
     truth: bool
@@ -261,6 +262,7 @@ def _inside(*values: Value) -> Iterator[Value]:
         value = todo.pop(0)
         yield value
         held = value.attributes if isinstance(value, Instance) else value
+        held = [held.node] if isinstance(held, Settled) else held
         if isinstance(held, (tuple, list, dict)) and id(held) not in seen:  # they may be in themselves
             seen.add(id(held))
             todo[:0] = held.values() if isinstance(held, dict) else held
@@ -271,7 +273,7 @@ def nodes_in(*values: Value) -> Iterator[Node]:
     for value in values:
         if isinstance(value, Node):
             yield value
-        elif isinstance(value, (tuple, list, dict, Instance)):
+        elif isinstance(value, (tuple, list, dict, Instance, Settled)):
             yield from (each for each in _inside(value) if isinstance(each, Node))
 
 

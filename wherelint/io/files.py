@@ -12,8 +12,8 @@ from wherelint.io.config import Configuration, Settings, relative_to
 from wherelint.io.disk import ChangedError, contents, leads_out, project_root, replace
 from wherelint.io.patterns import Patterns
 
-#: What is done about findings: nothing; fixes are offered, or applied (the safe ones only, or all of them); or a
-#: comment silences them.
+#: What is done about findings: nothing; they come with all that is shown of them, a fix, a program and a plot; fixes
+#: are applied (the safe ones only, or all of them); or a comment silences them.
 FixMode = Literal["no", "offer", "safe", "unsafe", "silence"]
 _SUFFIXES = (".py", ".ipynb")
 #: A larger .gitignore does not count.
@@ -27,11 +27,10 @@ class Target:
     name: str
     settings: Settings
     fix_mode: FixMode = "no"
-    #: Whether the findings come with the programs that show them, and with plots.
-    snippets: bool = False
-    plots: bool = False
     #: Fixes that a run of the framework refuted, and why.
     refuted: Mapping[FixKey, str] = field(default_factory=dict)
+    #: Whether what is fixed is shown, and no file is written.
+    only_shown: bool = False
 
 
 def discover(
@@ -39,9 +38,8 @@ def discover(
     configuration: Configuration,
     fix_mode: FixMode = "no",
     *,
-    snippets: bool = False,
-    plots: bool = False,
     force_exclude: bool = False,
+    only_shown: bool = False,
 ) -> tuple[list[Target], list[Problem]]:
     """The files to check in a stable order, each once, and what could not be read.
 
@@ -63,7 +61,7 @@ def discover(
         for file in found:
             if file not in targets:
                 settings = configuration.settings(file.parent)
-                targets[file] = Target(display_name(file), settings, fix_mode, snippets, plots)
+                targets[file] = Target(display_name(file), settings, fix_mode, only_shown=only_shown)
     real = cache(os.path.realpath)
     once: dict[str, Path] = {}  # a link counts where the file that it leads to was not found itself
     for path in sorted(targets, key=lambda path: (os.path.islink(path), path)):

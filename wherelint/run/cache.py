@@ -8,11 +8,11 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from wherelint import isolated, rules
 from wherelint.finding import FileReport, Finding, Problem, Skipped
@@ -27,7 +27,7 @@ from wherelint.io.plain import decoder, plain
 from wherelint.version import __version__
 
 #: The layout of an entry, see ``Cache.keep``.
-_SCHEMA = 3
+_SCHEMA = 4
 #: The entries that were not used for longest go where there would be more than this.
 _MOST_BYTES = 64 << 20
 #: A key is so many characters, the first thing on its line after the bracket and the quote.
@@ -72,7 +72,7 @@ class Cache:
                 report = None if line is None else self._report(line, key, target, path)
             except _MALFORMED:
                 continue
-            if line is not None and report is not None:
+            if line is not None and report is not None and (fix_mode == target.fix_mode or not _fixes(target, report)):
                 self._ours[key] = line
                 return report
         return None
@@ -80,13 +80,19 @@ class Cache:
     def keep(self, target: Target, report: FileReport, trace: Trace) -> None:
         """Remember a report, which has to be the one that checking the file gives."""
         path = os.path.join(self._here, target.name)
-        fix_mode = target.fix_mode if report.findings or report.problems else ""
+        fix_mode = target.fix_mode if report.findings or report.problems or report.fixed else ""
         if fix_mode not in _fix_modes(target) or self._files.digest(path) != trace.content:
             return  # another run would do more; or the file changed meanwhile, or is no plain file
         key, reads = self._key(target, path, fix_mode), dict(trace.reads)
         roots = _roots(path)
         reads.update({f"{root}\0{name}": _speaking(root, name) for root, name in trace.searched if root in roots})
-        entry = [key, path, trace.content, reads, plain(report.findings), plain(report.problems), report.skipped]
+        about = [
+            _written(report.findings),
+            plain(report.problems),
+            _written(report.fixed),
+            report.after.decode("latin-1"),
+        ]
+        entry = [key, path, trace.content, reads, report.skipped, *(about if any(about) else [])]
         self._ours[key] = json.dumps(entry, separators=(",", ":")).encode()
         self._changed = True
 
@@ -111,28 +117,30 @@ class Cache:
         if id(settings) not in self._settings:
             everything = [*self._about, plain(settings), line_length(settings.root)]
             self._settings[id(settings)] = settings, json.dumps(everything, default=str)
-        mode = fix_mode + ", plots" * (target.plots and bool(fix_mode))
         about = self._settings[id(settings)][1]
-        about_file = "\0".join((about, mode, target.name, path, *package(os.path.dirname(path))))
+        about_file = "\0".join((about, fix_mode, target.name, path, *package(os.path.dirname(path))))
         return digest(about_file.encode("utf-8", "surrogatepass"))
 
     def _report(self, line: bytes, key: str, target: Target, path: str) -> FileReport | None:
         """The report of an entry that is still valid. Raises one of _MALFORMED for what is no entry."""
-        written, file, checked, reads, findings, problems, skipped = json.loads(line)
+        written, file, checked, reads, skipped, *about = json.loads(line)
         name, roots = target.name, _roots(path)
         if [written, file, checked] != [key, path, self._files.digest(path)]:
             return None
         if not all(self._files.is_still(each, known, roots) for each, known in reads.items()):
             return None
-        if not findings and not problems:
+        if not about:
             return FileReport(name, skipped=_SKIPPED[skipped])
-        found, codes = decoder(tuple[Finding, ...])(findings), target.settings.codes_for(Path(path))
-        report = FileReport(name, found, decoder(tuple[Problem, ...])(problems), skipped=_SKIPPED[skipped])
-        places = [place for finding in found for place in finding.places]
-        names = {each.filename for each in (*places, *report.problems)}
+        found, problems, fixed = _read(about[0]), decoder(tuple[Problem, ...])(about[1]), _read(about[2])
+        codes, places = target.settings.codes_for(Path(path)), [p for f in (*found, *fixed) for p in f.places]
+        names = {each.filename for each in (*places, *problems)}
         if names != {name} or not codes.issuperset(place.code for place in places):
             return None  # it is about something else
-        return replace(report, text=_text(path, name)) if report.findings else report
+        report = FileReport(name, found, problems, fixed=fixed, skipped=_SKIPPED[skipped])
+        if fixed:
+            before, after = disk.contents(Path(path)), about[3].encode("latin-1")
+            return replace(report, before=before, after=after, text=_text(after, name))
+        return replace(report, text=_text(disk.contents(Path(path)), name)) if report.findings else report
 
 
 class _Files:
@@ -193,13 +201,44 @@ def _is_module(path: str) -> bool:
 
 
 def _fix_modes(target: Target) -> tuple[str, ...]:
-    """Under what the report may be known: what says nothing says nothing whatever is done about findings."""
-    return ("", target.fix_mode) if target.fix_mode in ("no", "offer") and not target.snippets else ("",)
+    """Under what the report may be known: what says nothing says nothing whatever is done about findings.
+
+    What is written into files is never what a cache says, which may be anybody's.
+    """
+    if target.fix_mode in ("safe", "unsafe"):
+        return ("", target.fix_mode, "offer") if target.only_shown else ("", "offer")
+    return ("", target.fix_mode) if target.fix_mode != "silence" else ("",)
 
 
-def _text(path: str, name: str) -> str:
+def _fixes(target: Target, report: FileReport) -> bool:
+    """Whether findings of a report that offers fixes have one that is to be applied."""
+    grades = ("safe", "unsafe") if target.fix_mode == "unsafe" else ("safe",)
+    offered = (f.fix for f in report.findings if f.fix is not None)
+    return target.fix_mode in ("safe", "unsafe") and any(fix.edits and fix.applicability in grades for fix in offered)
+
+
+def _written(findings: Sequence[Finding]) -> list[object]:
+    """Findings, and the programs that show them at each of their places."""
+    from wherelint.confirm.routine import packed
+
+    bare = [replace(f, snippet=None, also=tuple(replace(p, snippet=None) for p in f.also)) for f in findings]
+    programs = [[packed(place.snippet) for place in finding.places] for finding in findings]
+    return [[plain(finding), each] for finding, each in zip(bare, programs, strict=True)]
+
+
+def _read(written: list[list[Any]]) -> tuple[Finding, ...]:
+    """The findings of an entry. Raises one of _MALFORMED."""
+    found = []
+    for finding, snippets in written:
+        bare = decoder(Finding)(finding)
+        first, *others = (replace(p, snippet=each) for p, each in zip(bare.places, snippets, strict=True))
+        found.append(replace(first, also=tuple(others)))
+    return tuple(found)
+
+
+def _text(content: bytes, name: str) -> str:
     """The text that belongs to the findings of a file."""
-    text, _ = decode(disk.contents(Path(path)))
+    text, _ = decode(content)
     if not name.endswith(".ipynb"):
         return text
     from wherelint.io.notebook import Notebook

@@ -3,7 +3,8 @@
     text -> View -> Applied -> findings -> FileReport
 
 A ``View`` is what ``wherelint.findings`` finds in a text and no comment silences; ``Applied`` is the text after its
-fixes, with the view of that. What is left gets the fixes, programs and plots that are asked for.
+fixes, with the view of that. Where fixes are offered, each finding gets its fix, the program that shows it, and its
+plot: all that any command shows of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,16 +42,13 @@ def check_source(
     settings: Settings,
     fix_mode: FixMode = "no",
     *,
-    snippets: bool = False,
-    plots: bool = False,
     refuted: Mapping[FixKey, str] | None = None,
 ) -> FileReport:
     """Check, and perhaps fix, the bytes of one file. Nothing of it is imported or executed, and nothing is raised.
 
-    ``snippets``, ``plots``: each finding comes with the program that shows it, with its plot. ``refuted``: fixes that
-    are not applied, and why.
+    ``refuted``: fixes that are not applied, and why.
     """
-    return check(content, Target(filename, settings, fix_mode, snippets, plots, refuted or {}))
+    return check(content, Target(filename, settings, fix_mode, refuted or {}))
 
 
 def check(content: bytes, target: Target, projects: list[Project] | None = None) -> FileReport:
@@ -137,16 +135,16 @@ class _Stages:
 
             codes, width = self._settings.fixed_codes, line_length(self._path.parent)
             comment, refuted = self._settings.fix_comment, self._target.refuted
-            allowed = Allowed(mode == "unsafe", refuted, self._with_snippet(), width, codes, comment)
+            allowed = Allowed(mode == "unsafe", refuted, width, codes, comment)
             return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
         return before
 
     def _annotate(self, applied: Applied) -> tuple[Finding, ...]:
-        """The findings that are left, each with its fix, its program and its plot, as far as asked for."""
-        shown, analysis = applied.seen.shown, applied.seen.analysis
-        if not shown or analysis is None:
+        """The findings that are left, each with its fix, its program and its plot, unless nobody will see them."""
+        shown, analysis, mode = applied.seen.shown, applied.seen.analysis, self._target.fix_mode
+        if not shown or analysis is None or mode in ("no", "silence"):
             return shown
-        if self._target.fix_mode == "offer":
+        if mode == "offer":
             from wherelint.fix import offered_for, work_budget
 
             codes, comment = self._settings.fixed_codes, self._settings.fix_comment
@@ -157,13 +155,10 @@ class _Stages:
 
             text, width = applied.text, line_length(self._path.parent)
             shown = tuple(replace(f, fix=f.fix and laid_out(text, f.fix, width)) for f in shown)
-        if (with_snippet := self._with_snippet()) is not None:
-            shown = tuple(with_snippet(analysis, finding) for finding in shown)
-        if self._target.plots:
-            from wherelint.confirm.plots import with_plot
+        from wherelint.confirm.plots import with_plot
+        from wherelint.confirm.snippet import with_snippets
 
-            shown = tuple(with_plot(analysis, finding) for finding in shown)
-        return shown
+        return tuple(with_plot(analysis, with_snippets(analysis, finding)) for finding in shown)
 
     def _report(self, applied: Applied, findings: tuple[Finding, ...]) -> tuple[FileReport, str]:
         name, (text, seen, fixed) = self._target.name, applied
@@ -176,14 +171,6 @@ class _Stages:
         if self._notebook is None:
             return report, text
         return self._notebook.report(report), self._notebook.rewritten(text) if fixed else text
-
-    def _with_snippet(self) -> Callable[[Analysis, Finding], Finding] | None:
-        """What gives a finding the program that shows it, where that is asked for."""
-        if not self._target.snippets:
-            return None
-        from wherelint.confirm.snippet import with_snippets
-
-        return with_snippets
 
 
 def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _BYTES_PER_PROCESS = 100_000
 #: What opening a file costs, in bytes that could be checked meanwhile.
 _BYTES_PER_FILE = 1_000
+#: How many times as much a file with findings costs.
+_PER_FINDING = 10
 #: A process gets a share of neighbours, which read the same other files: so many shares each, of so many files at most.
 _SHARES, _MOST_FILES = 8, 32
 
@@ -39,7 +41,7 @@ def check_file(target: Target) -> tuple[FileReport, Trace | None]:
     report = check(content, target, projects)
     messages = [problem.message for problem in report.problems]
     messages += [finding.fix.message for finding in report.findings if finding.fix is not None]
-    if report.fixed or any(DEFECT in each or each == TOO_DEEP for each in messages):
+    if (report.fixed and not target.only_shown) or any(DEFECT in each or each == TOO_DEEP for each in messages):
         return report, None  # another run may say something else
     from wherelint.run.cache import Trace
 
@@ -91,6 +93,8 @@ def _check(
 
     if jobs is None:
         sizes = sum(os.path.getsize(target.name) for target in targets if os.path.isfile(target.name))
+        if any(target.fix_mode in ("safe", "unsafe") for target in targets):  # most have findings
+            sizes *= _PER_FINDING
         jobs = min(_cpus(), (sizes + _BYTES_PER_FILE * len(targets)) // _BYTES_PER_PROCESS)
     jobs = max(1, min(jobs, len(targets)))
     share = max(1, min(_MOST_FILES, len(targets) // (jobs * _SHARES)))

@@ -50,11 +50,6 @@ def needs(style: str) -> tuple[str, ...]:
     return _NEEDS.get(style, ())
 
 
-def shows_fixes(style: str) -> bool:
-    """Whether a format has a place for fixes."""
-    return style in FORMATS and bool(getattr(_module(style), "FIXES", False))
-
-
 def _of_the_file(
     findings: Sequence[Finding], problems: Sequence[Problem]
 ) -> tuple[Sequence[Finding], Sequence[Problem]]:

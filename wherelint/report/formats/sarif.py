@@ -18,7 +18,6 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 _ROOT = "%SRCROOT%"
 _MARKUP = re.compile(r"^(## |```.*\n)", re.MULTILINE)
 
-FIXES = True
 _PROPERTIES = ("why", "evidence", "framework", "modes", "op", "witness", "confirmation")
 
 
