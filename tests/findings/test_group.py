@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,8 @@ def test_nine_places_are_counted() -> None:
 
 def test_it_comes_back_from_json() -> None:
     (finding,) = check(TEXT).findings
-    assert repr(decoder(Finding)(plain(finding))) == repr(finding)
+    written = replace(finding, snippet=None, also=tuple(replace(place, snippet=None) for place in finding.also))
+    assert repr(decoder(Finding)(plain(written))) == repr(finding)
 
 
 def test_a_witness_begins_with_the_input_that_matters() -> None:
