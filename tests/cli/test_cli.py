@@ -57,7 +57,7 @@ def test_json(run: Run, project: Path) -> None:
 
 def test_statistics(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
-    assert run("check", "--statistics", "-q")[:2] == (1, "     1  error    WL101  unmasked-sqrt\n")
+    assert run("check", "--statistics", "-q")[:2] == (1, "     1  error    WL101  [ ]  unmasked-sqrt\n")
 
 
 def test_notes(run: Run, project: Path) -> None:
@@ -582,7 +582,7 @@ def test_statistics_as_json(run: Run, project: Path) -> None:
     status, output, _ = run("check", "--statistics", "--output-format", "json")
     assert (status, json.loads(output)) == (
         1,
-        [{"severity": "error", "code": "WL101", "name": "unmasked-sqrt", "count": 1}],
+        [{"severity": "error", "code": "WL101", "name": "unmasked-sqrt", "count": 1, "fixable": 0}],
     )
 
 

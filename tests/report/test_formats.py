@@ -171,6 +171,7 @@ def test_a_format_is_imported_when_it_is_used(style: str) -> None:
 
 
 #: What stands in each format for an error, a warning and a note.
+URL = "https://wherelint.readthedocs.io/en/stable/rules/WL101/"
 LEVELS = {
     "json": ['"severity": "error"', '"severity": "warning"', '"severity": "note"'],
     "json-lines": ['"severity": "error"', '"severity": "warning"', '"severity": "note"'],
@@ -182,6 +183,9 @@ LEVELS = {
     "github": ["::error ", "::warning ", "::notice "],
     "gitlab": ['"severity": "major"', '"severity": "minor"', '"severity": "info"'],
     "junit": ['<failure message="of', '<skipped message="of', '<skipped message="of'],
+    "rdjson": ['"severity": "ERROR"', '"severity": "WARNING"', '"severity": "INFO"'],
+    "pylint": [", error] of it", ", warning] of it", ", note] of it"],
+    "grouped": ["  error    WL101", "  warning  WL101", "  note     WL101"],
     "html": ['data-level="error"', 'data-level="warning"', 'data-level="note"'],
 }
 
@@ -428,9 +432,11 @@ def commands(text: str) -> Iterator[tuple[str, dict[str, str], str]]:
 def test_github_word_for_word() -> None:
     assert render("github", [FINDING, LOW], PROBLEMS).splitlines() == [
         "::error file=pkg/a.py,line=5,col=29,endLine=5,endColumn=40,title=wherelint (WL101)::pkg/a.py:5:29: WL101 "
-        f"{FINDING.message}%0Aat x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
+        f"{FINDING.message}%0Aat x = 0.0 the value is 0.0 and the gradient with respect to x is nan"
+        f"%0A{URL}",
         # GitHub takes no columns if there is more than one line.
-        f"::notice file=pkg/a.py,line=7,endLine=9,title=wherelint (WL101)::pkg/a.py:7:1: WL101 {FINDING.message}",
+        f"::notice file=pkg/a.py,line=7,endLine=9,title=wherelint (WL101)::pkg/a.py:7:1: WL101 {FINDING.message}"
+        f"%0A{URL}",
         "::error file=broken.py,line=3,col=4,endLine=3,endColumn=4,title=wherelint"
         "::broken.py:3:4: does not parse as Python 3.11: '{' was never closed",
         "::error file=gone.py,title=wherelint::gone.py: no such file or directory",
@@ -453,7 +459,7 @@ def test_github_escapes_as_its_toolkit_does() -> None:
     finding = replace(FINDING, filename="%0A,:\r\n", message="%0A,:\r\n", witness=None)
     text = render("github", [finding])
     assert text.startswith("::error file=%250A%2C%3A%0D%0A,")
-    assert text.endswith("::%250A,:%0D%0A:5:29: WL101 %250A,:%0D%0A")
+    assert f"::%250A,:%0D%0A:5:29: WL101 %250A,:%0D%0A%0A{URL}" in text
 
 
 # GitLab.

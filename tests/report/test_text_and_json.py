@@ -329,23 +329,24 @@ def test_problem_lines() -> None:
 
 
 def test_statistics() -> None:
-    findings = [NOTE, NOTE, NOTE, WARNING, replace(FINDING, code="WL103", name="unmasked-division"), FINDING, FINDING]
+    fixed = replace(FINDING, fix=Fix("safe", "mask `x`", (Edit("y", Location(1, 2), Location(1, 3)),)))
+    findings = [NOTE, NOTE, NOTE, WARNING, replace(FINDING, code="WL103", name="unmasked-division"), FINDING, fixed]
     assert text.statistics(findings) == [
-        "     2  error    WL101  unmasked-sqrt",
-        "     1  error    WL103  unmasked-division",
-        "     1  warning  WL101  unmasked-sqrt",
-        "     3  note     WL101  unmasked-sqrt",
+        "     2  error    WL101  [*]  unmasked-sqrt",
+        "     1  error    WL103  [ ]  unmasked-division",
+        "     1  warning  WL101  [ ]  unmasked-sqrt",
+        "     3  note     WL101  [ ]  unmasked-sqrt",
     ]
     first, *_, last = stdlib_json.loads(text.statistics_json(findings))
-    assert first == {"severity": "error", "code": "WL101", "name": "unmasked-sqrt", "count": 2}
-    assert last == {"severity": "note", "code": "WL101", "name": "unmasked-sqrt", "count": 3}
+    assert first == {"severity": "error", "code": "WL101", "name": "unmasked-sqrt", "count": 2, "fixable": 1}
+    assert last == {"severity": "note", "code": "WL101", "name": "unmasked-sqrt", "count": 3, "fixable": 0}
 
 
 def test_json_has_the_documented_fields() -> None:
     rendered = json.render([replace(FINDING, evidence=("at the boundary", "direct"))])
     (finding,) = stdlib_json.loads(rendered)
     assert finding == {
-        "url": None,
+        "url": "https://wherelint.readthedocs.io/en/stable/rules/WL101/",
         "code": "WL101",
         "name": "unmasked-sqrt",
         "message": FINDING.message,

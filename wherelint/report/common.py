@@ -52,6 +52,12 @@ def message_of(finding: Finding) -> str:
     return f"{finding.message}; also at {join_and(places)}" if places else finding.message
 
 
+def fixable_mark(finding: Finding) -> str:
+    """`` [*]`` for what ``--fix`` fixes, as ruff has it."""
+    fix = finding.fix
+    return " [*]" if fix is not None and fix.edits and fix.applicability == "safe" else ""
+
+
 def other_places(finding: Finding) -> dict[str, str]:
     """Where else the cause of a finding shows, and by which rule: another operation, or another selection over it."""
     codes: dict[str, str] = {}

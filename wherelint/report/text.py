@@ -10,12 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TextIO
 
+from wherelint import rules
 from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.finding import Elsewhere, FileReport, Finding, Fix, Location, Number, Problem, Selection, Witness
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
-from wherelint.report.common import a_level, join_and, level, message_of, other_places, place_of, printable
+from wherelint.report.common import (
+    a_level,
+    fixable_mark,
+    join_and,
+    level,
+    message_of,
+    other_places,
+    place_of,
+    printable,
+)
 from wherelint.report.frame import Line, frame
 
 #: What rich makes of the styles; plain text ignores them.
@@ -35,6 +45,8 @@ _STYLES = {
     "hunk": "cyan",
 }
 
+#: Characters of the code of a rule.
+_CODE = 5
 #: Sentences are not spread over a wider terminal than this; code is.
 _SENTENCE = 120
 
@@ -100,7 +112,8 @@ def patch(report: FileReport) -> Iterable[Line]:
 def concise(finding: Finding) -> Line:
     """``path:row:column: level: CODE message``."""
     mark = "" if finding.confirmation is None else f" ({VERDICTS[finding.confirmation.verdict]})"
-    return [*_head(finding), (finding.code, "code_name"), (f" {message_of(finding)}{mark}", "")]
+    code = finding.code, "code_name"
+    return [*_head(finding), code, (fixable_mark(finding), "path"), (f" {message_of(finding)}{mark}", "")]
 
 
 def evidence_line(finding: Finding) -> str:
@@ -216,19 +229,29 @@ def skipped(counts: Mapping[str, int]) -> str:
 
 
 def statistics(findings: Iterable[Finding]) -> list[str]:
-    """Counts by level and code, the surest and the most frequent first."""
-    return [f"{number:>6}  {level:<7}  {code}  {name}" for (level, code, name), number in _counts(findings)]
+    """Counts by level and code, the surest and the most frequent first; ``[*]`` if some of them are fixable."""
+    return [
+        f"{number:>6}  {level:<7}  {code}  {'[*]' if fixed else '[ ]'}  {name}"
+        for (level, code, name), number, fixed in _counts(findings)
+    ]
 
 
 def statistics_json(findings: Iterable[Finding]) -> str:
     """The same as JSON."""
-    keys = "severity", "code", "name", "count"
-    return json.dumps([dict(zip(keys, (*key, number), strict=True)) for key, number in _counts(findings)], indent=2)
+    keys = "severity", "code", "name", "count", "fixable"
+    counts = [dict(zip(keys, (*key, *numbers), strict=True)) for key, *numbers in _counts(findings)]
+    return json.dumps(counts, indent=2)
 
 
-def _counts(findings: Iterable[Finding]) -> list[tuple[tuple[Level, str, str], int]]:
-    counts = Counter((finding.level, finding.code, finding.name) for finding in findings)
-    return sorted(counts.items(), key=lambda item: (LEVELS.index(item[0][0]), -item[1], item[0]))
+def _counts(findings: Iterable[Finding]) -> list[tuple[tuple[Level, str, str], int, int]]:
+    """Findings and fixable findings by level, code and name."""
+    counts, fixable = Counter[tuple[Level, str, str]](), Counter[tuple[Level, str, str]]()
+    for finding in findings:
+        key = finding.level, finding.code, finding.name
+        counts[key] += 1
+        fixable[key] += bool(fixable_mark(finding))
+    ordered = sorted(counts, key=lambda key: (LEVELS.index(key[0]), -counts[key], key))
+    return [(key, counts[key], fixable[key]) for key in ordered]
 
 
 def witness_sentence(witness: Witness) -> str:
@@ -318,7 +341,14 @@ def write(lines: Iterable[Line], stream: TextIO, *, color: bool, exact: bool = F
 
     console = Console(file=stream, force_terminal=True, highlight=False, soft_wrap=True, theme=Theme(_STYLES))
     for line in lines:
-        console.print(Text.assemble(*((text, style if style in _STYLES else "") for text, style in line)), emoji=False)
+        console.print(Text.assemble(*((text, _styled(text, style)) for text, style in line)), emoji=False)
+
+
+def _styled(text: str, style: str) -> str:
+    """What rich takes: the code of a rule is a link to its page."""
+    if style == "code_name":
+        return f"{_STYLES[style]} link {rules.url(text[:_CODE])}"
+    return style if style in _STYLES else ""
 
 
 def page(markdown: str, stream: TextIO) -> None:

@@ -6,6 +6,7 @@ A page begins with lines ``key: value`` between two ``---``, each value in JSON:
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from typing import Any
 
 from wherelint.ops import OPERATIONS
 from wherelint.ops.traits import SELECTIONS
+
+#: Where the documentation is; a mirror, or a project's own pages, by the environment.
+SITE = os.environ.get("WHERELINT_DOCS_URL", "https://wherelint.readthedocs.io/en/stable").rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,11 @@ class Rule:
         """Whether the rule is on without being selected."""
         return not self.preview
 
+    @property
+    def url(self) -> str:
+        """Its page, see ``url``."""
+        return url(self.code)
+
     def sections(self) -> dict[str, str]:
         """The documentation by section title."""
         _, *rest = re.split(r"^## (.+)$", self.doc, flags=re.MULTILINE)
@@ -54,6 +63,11 @@ def _rule(page: Path) -> Rule:
 
 RULES: tuple[Rule, ...] = tuple(map(_rule, sorted(Path(__file__).parent.glob("WL*.md"))))
 _BY_CODE = {rule.code: rule for rule in RULES}
+
+
+def url(code: str) -> str:
+    """The page of a code in the documentation."""
+    return f"{SITE}/rules/{code}/"
 
 
 def get(code: str) -> Rule:

@@ -93,6 +93,7 @@ def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagno
         if place := snapshot.locate(finding.location, finding.end_location):
             cell, where = place
             diagnostic = types.Diagnostic(where, message_of(finding), source=SOURCE, code=finding.code)
+            diagnostic.code_description = types.CodeDescription(rules.url(finding.code))
             diagnostic.severity = _SEVERITIES[finding.level]
             diagnostic.related_information = list(_related(snapshot, finding, cell))
             yield index, cell, diagnostic

@@ -1,8 +1,8 @@
 """The reports for other programs: one file a format, named as ``--output-format`` names it (``-`` is written ``_``).
 
 ``render`` gives the text without its last newline, empty where a report of nothing is. A file is imported when it is
-used. It may say ``CELLS = True`` (it knows the cells of notebooks; the others get rows of files), ``TEXTS = True`` (it
-gets the texts of the files as well, by their names) and ``FIXES = True`` (it shows fixes, computed only then).
+used. It may say ``CELLS = True`` (it knows the cells of notebooks; the others get rows of files) and ``TEXTS = True``
+(it gets the texts of the files as well, by their names).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from wherelint import rules as known
 from wherelint.finding import Finding, Location, Problem
 from wherelint.report.common import level, message_of, posix, printable
 from wherelint.report.text import witness_sentence
@@ -22,6 +23,7 @@ def _finding(finding: Finding) -> str:
     message = f"{finding.code} {message_of(finding)}"
     if finding.witness is not None:
         message += f"\n{witness_sentence(finding.witness)}"
+    message += f"\n{known.url(finding.code)}"
     return _command(finding, f"wherelint ({finding.code})", message, finding.location, finding.end_location)
 
 

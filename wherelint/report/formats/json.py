@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from wherelint import rules
 from wherelint.finding import Finding, Fix, Location, Problem
 from wherelint.io.notebook import in_cell
 from wherelint.report.common import Related, level, related
 
-CELLS = FIXES = True
+CELLS = True
 _KEYS = (
     "code", "name", "severity", "why", "message", "filename", "cell", "location", "end_location", "select", "related",
     "function", "framework", "modes", "op", "score", "evidence", "witness", "noqa_row", "url", "fix", "confirmation",
@@ -40,7 +41,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "severity": finding.level,
         "score": round(finding.score, 2),
         "noqa_row": in_cell(Location(finding.noqa_row, 1), cells)[1].row,
-        "url": None,  # there is no page of the rules yet but that of ``wherelint explain``
+        "url": rules.url(finding.code),
         "fix": _fix(finding.fix, cells) if finding.fix is not None else None,
     }
     return {key: other[key] if key in other else _plain(getattr(finding, key), cells) for key in _KEYS}

@@ -48,6 +48,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.code,
         "name": rule.name,
+        "helpUri": rule.url,
         "shortDescription": _message(rule.summary),
         "fullDescription": _message(" ".join(rule.sections()["What it does"].split())),
         "help": {**_message(_MARKUP.sub("", doc)), **_message(doc, "markdown")},
