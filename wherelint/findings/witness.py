@@ -34,7 +34,11 @@ def witness(hazard: Hazard) -> Witness:
     shown = sorted((n for n in shown if n not in facts), key=lambda n: n not in bad)
     shown = [n for n in shown if not _is_unnamed(n)] or shown
     names = spoken(shown)
-    told = [n for n in _telling(hazard, shown) if n in hazard.inputs]
+    deciding = _deciding(hazard)
+    if len(shown) > _FEW:
+        shown.sort(key=lambda n: (n not in bad, n not in deciding))
+    given = [n for n in shown if n in hazard.inputs]
+    told = [n for n in given if len(shown) <= _FEW or _is_telling(n, hazard, deciding)] or given
     inputs = {names[n]: shortest(hazard.inputs[n], n.kind) for n in told[:_MOST_INPUTS]}
     gradient = {name: shortest(hazard.gradient[n]) for n, name in _wholes(n for n in shown if n in bad).items()}
     unknown = dict.fromkeys(f"{n.name.partition('(')[0]}(...)" for n in told[:_MOST_INPUTS] if n.name.endswith(")"))
@@ -87,14 +91,16 @@ def _condition(leaf: Leaf, value: Array | None) -> str:
     return f"`{name}`" if value.all() else f"not `{name}`"
 
 
-def _telling(hazard: Hazard, shown: Sequence[Leaf]) -> Sequence[Leaf]:
-    """The inputs without which a witness cannot be understood, if they are many."""
-    if len(shown) <= _FEW:
-        return shown
+def _deciding(hazard: Hazard) -> set[Node]:
+    """What the operand that is singular is computed from, and the condition."""
     operands = hazard.op.inputs[1:2] if hazard.op.op in QUOTIENTS else hazard.op.inputs
     condition = hazard.select.inputs[:1] if hazard.select.op in ("where", "cond") else ()
-    decide: set[Node] = set(topological([*operands, *condition]))
-    return [n for n in shown if n in decide or n not in hazard.inputs or (hazard.inputs[n] != 1).any()] or shown
+    return set(topological([*operands, *condition]))
+
+
+def _is_telling(leaf: Leaf, hazard: Hazard, deciding: set[Node]) -> bool:
+    """Whether a witness cannot be understood without an input."""
+    return leaf in deciding or bool((hazard.inputs[leaf] != 1).any())
 
 
 def _wholes(found: Iterable[Leaf]) -> dict[Leaf, str]:
