@@ -1,4 +1,4 @@
-"""Each addition that the page on contributing shows is made in a copy of the package, and works."""
+"""Each addition that the recipes show is made in a copy of the package, and works."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import wherelint
 from wherelint import docs
 
 PACKAGE = Path(wherelint.__file__).parent
+RECIPES = docs.page("recipes") + docs.page("extending")
 JAX = "import jax\nimport jax.numpy as jnp\n\n\n"
 BETA = f"{JAX}def f(a, b):\n    return jnp.where(a > 0, jax.scipy.special.betaln(a, b), 0.0)\n"
 PADDED = f"{JAX}def f(x, pad):\n    return x * jnp.where(pad > 0, 1 / pad, 0.0)\n"
@@ -35,7 +36,7 @@ ADDITIONS = {
 
 def edits(title: str) -> list[tuple[str, str, str]]:
     """The files that an addition changes, with the lines before and after."""
-    block = re.search(rf"^### {title}$.*?^```diff\n(.*?)^```$", docs.page("contributing"), re.DOTALL | re.MULTILINE)
+    block = re.search(rf"^### {title}$.*?^```diff\n(.*?)^```$", RECIPES, re.DOTALL | re.MULTILINE)
     assert block is not None
     found = []
     for hunk in block[1].split("+++ ")[1:]:
@@ -54,7 +55,7 @@ def change(root: Path, path: str, old: str, new: str) -> None:
 
 
 def test_every_addition_is_tried() -> None:
-    assert re.findall(r"^### (.+)$", docs.page("contributing"), re.MULTILINE) == list(ADDITIONS)
+    assert re.findall(r"^### (.+)$", RECIPES, re.MULTILINE) == list(ADDITIONS)
 
 
 @pytest.mark.parametrize("title", ADDITIONS)

@@ -165,6 +165,6 @@ def test_the_page_shows_the_output(
     output = capsys.readouterr().out
     if request.config.getoption("--regenerate"):
         page = page.replace(shown[0], f"$ wherelint {shown[1]}\n{output}")
-        (Path(docs.__file__).parent / "debug.md").write_text(page, encoding="utf-8")
+        docs.path("debug").write_text(page, encoding="utf-8")
     else:
         assert output == shown[2]

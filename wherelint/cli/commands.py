@@ -46,7 +46,7 @@ def cli() -> None:
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
 
-    Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
+    Exits with 0 if no error is shown, 1 if there is one (see --fail-on), 2 if something could not be checked.
     """
     from wherelint.cli.checking import run
 
@@ -103,6 +103,7 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
     Without a name, list all rules and topics.
     """
     from wherelint import docs, rules
+    from wherelint.cli import reference
     from wherelint.io.config import did_you_mean
 
     known = {name: rule for rule in rules.RULES for name in (rule.code.lower(), rule.name)}
@@ -110,12 +111,13 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
     texts = [] if names else [f"Topics: {', '.join(docs.topics())}\nRules:  {', '.join(rules.codes())}"]
     for name in map(str.lower, names):
         if (rule := known.get(name)) is not None:
-            state = "preview: off by default" if rule.preview else "on by default"
-            texts.append(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
-        elif name in docs.topics():
-            texts.append(docs.page(name))
-        else:
-            raise click.ClickException(f"no rule or topic {name!r}{did_you_mean(name, [*known, *docs.topics()])}")
+            texts.append(reference.rule_page(rule))
+            continue
+        try:
+            texts.append(reference.page(name, cli))
+        except KeyError:
+            hint = did_you_mean(name, [*known, *docs.topics()])
+            raise click.ClickException(f"no rule or topic {name!r}{hint}") from None
     if names and output_file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         from wherelint.report.text import page
 
