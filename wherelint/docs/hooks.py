@@ -14,6 +14,7 @@ from wherelint.run.check import check_source
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -41,8 +42,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Fill in what is generated. The pages name pictures by their place in the repository."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
     return complete(markdown.replace("../../../examples/", "examples/"), cli)
 
 
