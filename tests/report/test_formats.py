@@ -18,7 +18,7 @@ import pytest
 from conftest import UNSAFE, environment
 from jsonschema import Draft4Validator
 
-from wherelint import __version__
+from wherelint import __version__, docs
 from wherelint.evidence.pieces import Level
 from wherelint.finding import (
     AfterFix,
@@ -562,5 +562,4 @@ def test_a_format_that_shows_fixes_asks_for_them_and_the_documentation_names_eac
     texts = {"pkg/a.py": "\n" * 4 + " " * 60 + "\n"}
     said = [FORMATS[style]([finding], [], RULES, __version__, texts) for finding in (FINDING, fixed)]
     assert (said[0] != said[1]) is shows_fixes(style)
-    page = Path(__file__).parents[2] / "wherelint" / "docs" / "running.md"
-    assert re.search(rf"[ (]{style}[,\n ]", page.read_text(encoding="utf-8"))
+    assert f"`{style}`" in docs.page("command-line")
