@@ -75,7 +75,7 @@ def h(ok, m):
         (14, ["finding   WL103", ": note; not shown: the level is warning"]),
         (15, ["finding   WL101", ": error; not shown: a comment silences it"]),
         (20, ["no hazard: at 106 the gradient is finite; at 10 the function as a whole is not finite"]),
-        (24, ["finding   WL110", "fix       no fix is offered: no number stands for a matrix"]),
+        (24, ["finding   WL110", "fix       no fix is offered: a number cannot replace a matrix"]),
     ],
 )
 def test_a_row(wherelint: Run, project: Path, row: int, said: list[str]) -> None:
