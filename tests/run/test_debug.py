@@ -135,8 +135,8 @@ def test_a_cell_of_a_notebook(wherelint: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "error"),
     [
-        ("a.py", "error: 'a.py' is not a place: write PATH:ROW, as in model.py:12\n"),
-        ("a.py:999", "error: a.py:999: there is no such row\n"),
+        ("a.py", "error: 'a.py' is not a place; write PATH:ROW, for example model.py:12\n"),
+        ("a.py:999", "error: a.py:999: the file has no such row\n"),
         ("gone.py:1", "error: gone.py: No such file or directory\n"),
         ("broken.py:1", "error: broken.py: does not parse: "),
     ],

@@ -64,15 +64,15 @@ def check(**options: Any) -> int:
 @click.option("--keep-going", is_flag=True, help="Report each cause once, and do not stop the program.")
 @click.option(
     "--max-reports", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-    help="Report at most so many causes.",
+    help="Report at most N causes.",
 )  # fmt: skip
 @click.option(
     "--output-dir", type=click.Path(path_type=Path, file_okay=False), default="wherelint-run", show_default=True,
-    metavar="DIR", help="Save reports, and what reproduces them, here.",
+    metavar="DIR", help="Save reports and scripts that reproduce them here.",
 )  # fmt: skip
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help="As that of check; on standard error.",
+    help="A format of check, on standard error.",
 )  # fmt: skip
 @file_option("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
 @click.option(
@@ -182,9 +182,9 @@ def plot(place: str, config: Path | None, isolated: bool, output_file: Path | No
 @_of_a_place
 @output_file_option
 def debug(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
-    """Print what each stage of a check makes of a row: why something is found there, or why nothing is.
+    """Explain why a row is reported, or why it is not.
 
-    The graph of the function, the searches with what they tried, evidence with its weights, and the fix.
+    Prints what each stage of a check finds there: the graph, the searches, the evidence with its weights, and the fix.
     """
     from wherelint.cli.place import program_at
     from wherelint.run.debug import debug as stages
