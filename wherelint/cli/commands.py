@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -108,7 +109,8 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
 
     known = {name: rule for rule in rules.RULES for name in (rule.code.lower(), rule.name)}
     names = [*names, *(rules.codes() if every else ())]
-    texts = [] if names else [f"Topics: {', '.join(docs.topics())}\nRules:  {', '.join(rules.codes())}"]
+    listed = f"Topics: {', '.join(docs.topics())}", f"Rules:  {', '.join(rules.codes())}"
+    texts = [] if names else [fill(each, 80, subsequent_indent=" " * 8, break_on_hyphens=False) for each in listed]
     for name in map(str.lower, names):
         if (rule := known.get(name)) is not None:
             texts.append(reference.rule_page(rule))

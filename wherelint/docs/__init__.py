@@ -9,6 +9,8 @@ _OTHER_NAMES = {
     "ci": ("pre-commit", "since"),
     "command-line": ("check", "running", "options"),
     "fixes": ("fix",),
+    "gradient-is-nan": ("nan", "tutorial"),
+    "mask-gradients": ("mask_gradients",),
     "performance": ("speed", "cache"),
     "setup": ("contributing", "dependencies"),
     "start": ("index", "install"),
