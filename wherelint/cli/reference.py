@@ -25,8 +25,8 @@ def complete(text: str, group: click.Group) -> str:
 
 def rule_page(rule: rules.Rule) -> str:
     """The page of a rule."""
-    state = "preview: off by default" if rule.preview else "on by default"
-    return f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n"
+    state = "Preview: off by default." if rule.preview else "On by default."
+    return f"# {rule.code} {rule.name}\n\n*{state}* {rule.doc.strip()}\n"
 
 
 def _commands(group: click.Group) -> Iterator[str]:
