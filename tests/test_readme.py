@@ -61,12 +61,13 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_commands_are_understood(path: Path) -> None:
+    parent = cli.make_context("wherelint", [], resilient_parsing=True)
     for line in re.findall(
         r"^(?:\$|    - run:|      - run:|    -) (wherelint .+)$", path.read_text(encoding="utf-8"), re.MULTILINE
     ):
         name, *arguments = shlex.split(line.partition(" <")[0].partition(" |")[0], comments=True)[1:]
         if command := cli.commands.get(name):
-            command.make_context(name, arguments)  # raises UsageError for an option that does not exist
+            command.make_context(name, arguments, parent)  # raises UsageError for an option that does not exist
         else:
             assert name.startswith("-"), line
 
