@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -350,3 +351,14 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         return module
 
     return made
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """A browser; on the CI there has to be one."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Chromium is not installed, and CI=true")
+        pytest.skip("Chromium is not installed")
+    return found

@@ -1,4 +1,4 @@
-"""Each addition that the page on contributing shows is made in a copy of the package, and works."""
+"""Each addition that the recipes show is made in a copy of the package, and works."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import wherelint
 from wherelint import docs
 
 PACKAGE = Path(wherelint.__file__).parent
+RECIPES = docs.page("recipes") + docs.page("extending")
 JAX = "import jax\nimport jax.numpy as jnp\n\n\n"
 BETA = f"{JAX}def f(a, b):\n    return jnp.where(a > 0, jax.scipy.special.betaln(a, b), 0.0)\n"
 PADDED = f"{JAX}def f(x, pad):\n    return x * jnp.where(pad > 0, 1 / pad, 0.0)\n"
@@ -23,19 +24,19 @@ WALRUS = f"{JAX}def f(x):\n    return jnp.where((y := x) > 0, jnp.sqrt(y), 0.0)\
 MLX = "import mlx.core as mx\n\n\ndef f(x):\n    return mx.where(x > 0, mx.sqrt(x), 0.0)\n"
 #: By the title of its section: a program, the format of the report, and what that then says.
 ADDITIONS = {
-    "An operation": (BETA, "concise", "WL109 betaln is differentiated at a pole"),
-    "A rule": (BETA, "concise", "WL199 betaln is differentiated at a pole"),
+    "An operation": (BETA, "concise", "WL109 [*] betaln is differentiated at a pole"),
+    "A rule": (BETA, "concise", "WL199 [*] betaln is differentiated at a pole"),
     "A piece of evidence": (PADDED, "json", '"not learned"'),
     "The words of a fix or a finding": (ROOT, "full", "fix: mask the operand by the condition of the `where`"),
-    "A construct of the language": (WALRUS, "concise", "WL101 sqrt is differentiated at 0 or below"),
+    "A construct of the language": (WALRUS, "concise", "WL101 [*] sqrt is differentiated at 0 or below"),
     "A report format": (BETA, "tab-separated", "a.py\t6\tWL109\tbetaln is differentiated"),
-    "A framework": (MLX, "concise", "WL101 sqrt is differentiated at 0 or below"),
+    "A framework": (MLX, "concise", "WL101 [*] sqrt is differentiated at 0 or below"),
 }
 
 
 def edits(title: str) -> list[tuple[str, str, str]]:
     """The files that an addition changes, with the lines before and after."""
-    block = re.search(rf"^### {title}$.*?^```diff\n(.*?)^```$", docs.page("contributing"), re.DOTALL | re.MULTILINE)
+    block = re.search(rf"^### {title}$.*?^```diff\n(.*?)^```$", RECIPES, re.DOTALL | re.MULTILINE)
     assert block is not None
     found = []
     for hunk in block[1].split("+++ ")[1:]:
@@ -54,7 +55,7 @@ def change(root: Path, path: str, old: str, new: str) -> None:
 
 
 def test_every_addition_is_tried() -> None:
-    assert re.findall(r"^### (.+)$", docs.page("contributing"), re.MULTILINE) == list(ADDITIONS)
+    assert re.findall(r"^### (.+)$", RECIPES, re.MULTILINE) == list(ADDITIONS)
 
 
 @pytest.mark.parametrize("title", ADDITIONS)

@@ -15,7 +15,7 @@ from wherelint import docs
 PACKAGE = Path(__file__).parents[1] / "wherelint"
 #: What is above may import what is below, the other way round nothing does.
 ROOMS = """
-    __main__
+    __main__ docs.hooks
     cli
     server
     api

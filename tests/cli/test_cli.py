@@ -352,10 +352,10 @@ class TestStandardInput:
 def test_explain(run: Run) -> None:
     status, output, _ = run("explain", "wl101", "unmasked-log")
     assert status == 0
-    assert output.startswith("# WL101 unmasked-sqrt (on by default)\n\nA `where` drops")
-    assert "# WL102 unmasked-log (on by default)\n" in output
+    assert output.startswith("# WL101 unmasked-sqrt\n\n*On by default.* A `where` drops")
+    assert "# WL102 unmasked-log\n" in output
     assert "## Use instead\n\n```python\n" in output
-    assert "(preview: off by default)" in run("explain", "WL401")[1]
+    assert "*Preview: off by default.*" in run("explain", "WL401")[1]
 
 
 def test_list_of_rules(run: Run) -> None:

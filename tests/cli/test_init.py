@@ -11,8 +11,8 @@ from wherelint.io.config import tomllib
 
 HOOKS = ".pre-commit-config.yaml"
 NEXT = (
-    "Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find;\n"
-    "and pre-commit install, which has git run the hook.\n"
+    "Next: wherelint check, or wherelint check --write-baseline known.json to accept old findings.\n"
+    "Then: pre-commit install, so that git runs the hook.\n"
 )
 
 
@@ -22,7 +22,7 @@ def test_of_a_project_with_nothing(run: Run, project: Path) -> None:
     assert (project / HOOKS).read_text().startswith("repos:\n- repo: local\n  hooks:\n    - id: wherelint\n")
     status, output, _ = run("init")  # nothing is written twice
     assert status == 0
-    assert output.startswith("pyproject.toml: has a table of wherelint already\n")
+    assert output.startswith("pyproject.toml: already configures wherelint; left alone\n")
 
 
 def test_every_key_that_is_shown_is_one(run: Run, project: Path) -> None:
@@ -41,7 +41,7 @@ def test_of_a_project_with_both(run: Run, project: Path) -> None:
     status, output, _ = run("init")
     assert status == 0
     assert output.startswith(
-        f"pyproject.toml: extended\n{HOOKS}: left as it is; the hook, if you want it:\n\n- repo: local"
+        f"pyproject.toml: extended\n{HOOKS}: left alone; to run wherelint, add this hook:\n\n- repo: local"
     )
     assert (project / HOOKS).read_text() == "repos: []\n"
     assert tomllib.loads((project / "pyproject.toml").read_text()) == {

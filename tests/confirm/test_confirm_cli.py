@@ -167,10 +167,10 @@ def test_repro_of_what_cannot_be_run(project: Path, capsys: pytest.CaptureFixtur
     [
         ("a.py:1", "error: no finding at a.py:1: there is one at 5"),
         ("a.py:5:3", "error: no finding at a.py:5:3: there is one at 5"),
-        ("clean.py:1", "error: no finding at clean.py:1: there is none in this file"),
+        ("clean.py:1", "error: no finding at clean.py:1: this file has none"),
         ("missing.py:1", "error: missing.py: no such file or directory"),
         ("broken.py:1", "error: broken.py:1:7: does not parse as Python"),
-        ("a.py", "error: 'a.py' is not a place: write PATH:ROW, as in model.py:12"),
+        ("a.py", "error: 'a.py' is not a place; write PATH:ROW, for example model.py:12"),
     ],
 )
 def test_repro_says_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str], place: str, message: str) -> None:

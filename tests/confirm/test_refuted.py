@@ -52,7 +52,7 @@ def test_a_fix_that_no_run_bears_out_is_not_written(
     assert (output if standard_input else (project / "a.py").read_text()).startswith(_G_ALONE)
     report = errors if standard_input else output
     assert f"no fix is offered: {why}" in " ".join(report.split())
-    assert "Fixed 1 finding in 1 file, each fix run before.\n" in report
+    assert "Fixed 1 finding in 1 file; each fix was confirmed first.\n" in report
 
 
 def test_without_the_framework_no_gradient_is_fixed(
@@ -73,6 +73,6 @@ def test_what_no_run_refutes_is_written(project: Path, capsys: pytest.CaptureFix
     assert main(["check", "--diff", *arguments]) == 1
     shown = capsys.readouterr()
     assert shown.out.count("\n+    return") == 2
-    assert shown.err == "Would fix 2 findings in 1 file, each fix run before.\n"
+    assert shown.err == "Would fix 2 findings in 1 file; each fix was confirmed first.\n"
     assert main(["check", "--fix", *arguments]) == 0
     assert (project / "a.py").read_text() == _G_ALONE.replace("jnp.sqrt(x)", "jnp.sqrt(jnp.where(x > 0, x, 1.0))")

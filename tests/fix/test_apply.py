@@ -106,8 +106,8 @@ def test_findings_of_one_kind_are_told_apart_by_their_place() -> None:
 
 GIVEN_UP = {
     "_MOST_IN_ALL": (fix, 0, refusals.TOO_MANY),
-    "_MOST_WORK": (fix, 0, "the search exceeds its budget"),
-    "_MOST_TRIED": (rewrites, 0, "there are more rewrites than the search tries"),
+    "_MOST_WORK": (fix, 0, "too much to search (analysis budget exceeded)"),
+    "_MOST_TRIED": (rewrites, 0, "too many possible fixes (analysis budget exceeded)"),
     "_MOST_ROUNDS": (rounds, 0, refusals.ROUNDS),
     "changed_behavior": (rounds, lambda analysis, after, done, whole, sure: done, refusals.ALONE),
 }

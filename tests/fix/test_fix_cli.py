@@ -66,7 +66,7 @@ def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wh
     )
     write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
     output = wherelint("check", "--fix-only")[1]
-    assert "\na.py  WL103      1     1  no rewrite could be proven" in output
+    assert "\na.py  WL103      1     1  no rewrite was verified" in output
     assert "\n1 error left, 1 file checked.\n" in output
 
 

@@ -721,7 +721,7 @@ def test_what_stays_of_one_cause_does_not_keep_the_rest_from_being_fixed(monkeyp
     (second,) = {finding.location.row for finding in report.fixed[0].also}
     places = [(report.fixed[0], None), (report.fixed[0].also[0], None)]
     one = Edit("jnp.where(d < r, d, 1.0)", Location(first, 5), Location(first, 6))
-    assert fix._others(places, [one]) == f"; the same cause stays in row {second}"
+    assert fix._others(places, [one]) == f"; not fixed here: row {second}"
     assert fix._others(places, [one, Edit("", Location(second, 1), Location(second + 1, 1))]) == ""
 
 

@@ -18,7 +18,7 @@ import pytest
 from conftest import UNSAFE, environment
 from jsonschema import Draft4Validator
 
-from wherelint import __version__
+from wherelint import __version__, docs
 from wherelint.evidence.pieces import Level
 from wherelint.finding import (
     AfterFix,
@@ -569,5 +569,4 @@ def test_junit_is_xml_whatever_the_text(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("style", FORMATS)
 def test_the_documentation_names_each_format(style: str) -> None:
-    page = Path(__file__).parents[2] / "wherelint" / "docs" / "running.md"
-    assert re.search(rf"[ (]{style}[,\n ]", page.read_text(encoding="utf-8"))
+    assert f"`{style}`" in docs.page("command-line")

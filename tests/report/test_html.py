@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -150,17 +148,6 @@ def test_the_command_writes_the_page(project: Path) -> None:
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def chromium() -> str:
-    """A browser; on the CI there has to be one."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("Chromium is not installed, and CI=true")
-        pytest.skip("Chromium is not installed")
-    return found
 
 
 #: What is asked of the page, and becomes an attribute of it: the browser prints how the page is in the end.

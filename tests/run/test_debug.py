@@ -75,7 +75,7 @@ def h(ok, m):
         (14, ["finding   WL103", ": note; not shown: the level is warning"]),
         (15, ["finding   WL101", ": error; not shown: a comment silences it"]),
         (20, ["no hazard: at 106 the gradient is finite; at 10 the function as a whole is not finite"]),
-        (24, ["finding   WL110", "fix       no fix is offered: no number stands for a matrix"]),
+        (24, ["finding   WL110", "fix       no fix is offered: a number cannot replace a matrix"]),
     ],
 )
 def test_a_row(wherelint: Run, project: Path, row: int, said: list[str]) -> None:
@@ -135,8 +135,8 @@ def test_a_cell_of_a_notebook(wherelint: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "error"),
     [
-        ("a.py", "error: 'a.py' is not a place: write PATH:ROW, as in model.py:12\n"),
-        ("a.py:999", "error: a.py:999: there is no such row\n"),
+        ("a.py", "error: 'a.py' is not a place; write PATH:ROW, for example model.py:12\n"),
+        ("a.py:999", "error: a.py:999: the file has no such row\n"),
         ("gone.py:1", "error: gone.py: No such file or directory\n"),
         ("broken.py:1", "error: broken.py: does not parse: "),
     ],
@@ -165,6 +165,6 @@ def test_the_page_shows_the_output(
     output = capsys.readouterr().out
     if request.config.getoption("--regenerate"):
         page = page.replace(shown[0], f"$ wherelint {shown[1]}\n{output}")
-        (Path(docs.__file__).parent / "debug.md").write_text(page, encoding="utf-8")
+        docs.path("debug").write_text(page, encoding="utf-8")
     else:
         assert output == shown[2]

@@ -185,15 +185,15 @@ def test_a_report_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     require("torch")
-    page = docs.page("run")
-    block = r"```python\n(.+?)```\n\n```console\n\$ wherelint run train.py\n(.*?)```"
+    page = docs.page("gradient-is-nan")
+    block = r"```python\n(.+?)```.*?```console\n\$ wherelint run train.py\n(.*?)```"
     program, shown = re.findall(block, page, re.DOTALL)[0]
     (tmp_path / "train.py").write_text(program)
     status, output, errors = ran(tmp_path, "-m", "wherelint", "run", "train.py")
     assert (status, output) == (1, "")
     if request.config.getoption("--regenerate"):
-        path = Path(docs.__file__).parent / "run.md"
-        path.write_text(page.replace(f"train.py\n{shown}```", f"train.py\n{errors}```", 1), encoding="utf-8")
+        text = page.replace(f"train.py\n{shown}```", f"train.py\n{errors}```", 1)
+        docs.path("gradient-is-nan").write_text(text, encoding="utf-8")
     else:
         assert errors == shown
 

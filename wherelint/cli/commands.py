@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -46,7 +47,7 @@ def cli() -> None:
 def check(**options: Any) -> int:
     """Check files and directories (default: the working directory; - is standard input).
 
-    Exits with 0 if there is nothing to show, 1 if there are findings, 2 if something could not be checked.
+    Exits with 0 if no error is shown, 1 if there is one (see --fail-on), 2 if something could not be checked.
     """
     from wherelint.cli.checking import run
 
@@ -64,15 +65,15 @@ def check(**options: Any) -> int:
 @click.option("--keep-going", is_flag=True, help="Report each cause once, and do not stop the program.")
 @click.option(
     "--max-reports", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-    help="Report at most so many causes.",
+    help="Report at most N causes.",
 )  # fmt: skip
 @click.option(
     "--output-dir", type=click.Path(path_type=Path, file_okay=False), default="wherelint-run", show_default=True,
-    metavar="DIR", help="Save reports, and what reproduces them, here.",
+    metavar="DIR", help="Save reports and scripts that reproduce them here.",
 )  # fmt: skip
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help="As that of check; on standard error.",
+    help="A format of check, on standard error.",
 )  # fmt: skip
 @file_option("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
 @click.option(
@@ -103,19 +104,22 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
     Without a name, list all rules and topics.
     """
     from wherelint import docs, rules
+    from wherelint.cli import reference
     from wherelint.io.config import did_you_mean
 
     known = {name: rule for rule in rules.RULES for name in (rule.code.lower(), rule.name)}
     names = [*names, *(rules.codes() if every else ())]
-    texts = [] if names else [f"Topics: {', '.join(docs.topics())}\nRules:  {', '.join(rules.codes())}"]
+    listed = f"Topics: {', '.join(docs.topics())}", f"Rules:  {', '.join(rules.codes())}"
+    texts = [] if names else [fill(each, 80, subsequent_indent=" " * 8, break_on_hyphens=False) for each in listed]
     for name in map(str.lower, names):
         if (rule := known.get(name)) is not None:
-            state = "preview: off by default" if rule.preview else "on by default"
-            texts.append(f"# {rule.code} {rule.name} ({state})\n\n{rule.doc.strip()}\n")
-        elif name in docs.topics():
-            texts.append(docs.page(name))
-        else:
-            raise click.ClickException(f"no rule or topic {name!r}{did_you_mean(name, [*known, *docs.topics()])}")
+            texts.append(reference.rule_page(rule))
+            continue
+        try:
+            texts.append(reference.page(name, cli))
+        except KeyError:
+            hint = did_you_mean(name, [*known, *docs.topics()])
+            raise click.ClickException(f"no rule or topic {name!r}{hint}") from None
     if names and output_file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         from wherelint.report.text import page
 
@@ -183,9 +187,9 @@ def plot(place: str, config: Path | None, isolated: bool, cache_dir: Path | None
 @_of_a_place
 @output_file_option
 def debug(place: str, config: Path | None, isolated: bool, output_file: Path | None) -> int:
-    """Print what each stage of a check makes of a row: why something is found there, or why nothing is.
+    """Explain why a row is reported, or why it is not.
 
-    The graph of the function, the searches with what they tried, evidence with its weights, and the fix.
+    Prints what each stage of a check finds there: the graph, the searches, the evidence with its weights, and the fix.
     """
     from wherelint.cli.place import program_at
     from wherelint.run.debug import debug as stages

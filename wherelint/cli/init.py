@@ -10,8 +10,8 @@ from wherelint.io.config import load
 CONFIGURATION = """\
 [tool.wherelint]
 # Everything is optional; `wherelint explain configuration` shows all keys.
-# level = "note"                    # show also what may never occur
-# fail-on = "warning"               # the exit status is 1 for warnings as well
+# level = "note"                    # also show inputs that may never occur
+# fail-on = "warning"               # exit with 1 for warnings, too
 # extend-select = ["WL401"]         # rules that are off by default: `wherelint rules`
 # extend-exclude = ["old/"]         # patterns as in .gitignore
 # not-differentiated = ["tools/"]   # where nobody takes a gradient
@@ -38,11 +38,11 @@ def start() -> None:
         disk.write(project, text + CONFIGURATION.encode())
         click.echo(f"{project}: {'extended' if before else 'written'}")
     else:
-        click.echo(f"{project}: has a table of wherelint already")
+        click.echo(f"{project}: already configures wherelint; left alone")
     if hooks.exists():
-        click.echo(f"{hooks}: left as it is; the hook, if you want it:\n\n{HOOK}")
+        click.echo(f"{hooks}: left alone; to run wherelint, add this hook:\n\n{HOOK}")
     else:
         disk.write(hooks, f"repos:\n{HOOK}".encode())
         click.echo(f"{hooks}: written")
-    click.echo("Next: wherelint check; or wherelint check --write-baseline known.json where there is much to find;")
-    click.echo("and pre-commit install, which has git run the hook.")
+    click.echo("Next: wherelint check, or wherelint check --write-baseline known.json to accept old findings.")
+    click.echo("Then: pre-commit install, so that git runs the hook.")

@@ -65,9 +65,9 @@ class CheckOptions:
     select: tuple[str, ...] = _codes("--select", help="Use only these codes or prefixes (WL1,WL203).")
     extend_select: tuple[str, ...] = _codes("--extend-select", help="Use these as well.")
     ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Leave these out.")
-    level: Level | None = _level("--level", help="The least to show: error, warning (default) or note.")
+    level: Level | None = _level("--level", help="Show this level and surer ones: error, warning (default) or note.")
     fail_on: Level | None = _level(
-        "--fail-on", help="The least of what is shown that makes the exit status 1 (default: error)."
+        "--fail-on", help="Exit with 1 if this level or a surer one is shown (default: error)."
     )
     output_format: str = _choice(
         "--output-format", type=click.Choice(STYLES), default="full", metavar="FORMAT",
@@ -99,20 +99,20 @@ class CheckOptions:
         help="Write a script for each finding.",
     )  # fmt: skip
     baseline: Path | None = _file("--baseline", help="Leave out the findings in this file.")
-    write_baseline: Path | None = _file("--write-baseline", help="Write the findings to such a file, and stop.")
+    write_baseline: Path | None = _file("--write-baseline", help="Write the findings to this file and stop.")
     since: str | None = _option(
         "--since", metavar="REV", help="Show only what changed since the branch left this revision of git."
     )
     watch: bool = _flag("--watch", help="Check again whenever a file changes, until Ctrl-C.")
     gradient_coverage: tuple[Path, ...] = _file(
-        "--gradient-coverage", multiple=True, help="Use what run --record or pytest --gradient-coverage saw."
+        "--gradient-coverage", multiple=True, help="Weigh findings by what run --record or pytest wrote."
     )
     color: str = _choice("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
     quiet: bool = _flag("-q", "--quiet", help="Print findings and errors only.")
     verbose: bool = _flag("-v", "--verbose", help="Print the evidence, the time, and what was skipped.")
     statistics: bool = _flag("--statistics", help="Print counts by code instead of findings.")
-    show_files: bool = _flag("--show-files", help="List the files to check, and stop.")
-    show_settings: bool = _flag("--show-settings", help="Print the settings of the first path, and stop.")
+    show_files: bool = _flag("--show-files", help="List the files to check and stop.")
+    show_settings: bool = _flag("--show-settings", help="Print the settings of the first path and stop.")
     exit_zero: bool = _flag("--exit-zero", help="Exit with 0 even if there are findings.")
     exit_non_zero_on_fix: bool = _flag("--exit-non-zero-on-fix", help="Exit with 1 if a fix was applied.")
     config: tuple[str, ...] = _option(

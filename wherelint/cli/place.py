@@ -47,7 +47,7 @@ def findings_at(
     if not there:
         rows = list(dict.fromkeys(spelled(f.location, f.cells).rpartition(":")[0] for f in found))
         known = f"there {'is one' if len(rows) == 1 else 'are some'} at {', '.join(rows[:10])}"
-        raise click.ClickException(f"no finding at {place}: {known if rows else 'there is none in this file'}")
+        raise click.ClickException(f"no finding at {place}: {known if rows else 'this file has none'}")
     return sorted(there, key=lambda f: (LEVELS.index(f.level), in_cell(f.location, f.cells)[1].row != row))
 
 
@@ -64,7 +64,7 @@ def program_at(place: str, config: Path | None, isolated: bool) -> tuple[str, st
     except (UndecodableError, ValueError) as error:
         raise click.ClickException(f"{printable(name)}: {error}") from None
     if not 0 < row <= len(program.splitlines()):
-        raise click.ClickException(f"{printable(place)}: there is no such row")
+        raise click.ClickException(f"{printable(place)}: the file has no such row")
     return program, name, row, settings
 
 
@@ -72,7 +72,7 @@ def _parts(place: str) -> tuple[str, int, int, int]:
     """File, cell, row and column of a place; 0 for what it leaves out."""
     match = _PLACE.fullmatch(place)
     if match is None:
-        raise click.UsageError(f"{place!r} is not a place: write PATH:ROW, as in model.py:12")
+        raise click.UsageError(f"{place!r} is not a place; write PATH:ROW, for example model.py:12")
     return match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
 
 

@@ -1,17 +1,37 @@
-"""The documentation that ``wherelint explain`` shows: a page a topic, beside the pages of the rules."""
+"""The pages that ``wherelint explain`` prints and the site shows. ``mkdocs.yml`` builds the site from them."""
 
 from pathlib import Path
 
-_PAGES = Path(__file__).parent
+_PAGES = Path(__file__).parent / "pages"
+#: What somebody may call a page, or used to.
+_OTHER_NAMES = {
+    "accuracy": ("evaluation", "precision"),
+    "ci": ("pre-commit", "since"),
+    "command-line": ("check", "running", "options"),
+    "fixes": ("fix",),
+    "gradient-is-nan": ("nan", "tutorial"),
+    "mask-gradients": ("mask_gradients",),
+    "performance": ("speed", "cache"),
+    "setup": ("contributing", "dependencies"),
+    "start": ("index", "install"),
+    "suppressing": ("baseline", "noqa"),
+}
 
 
 def topics() -> tuple[str, ...]:
     """The topics, in alphabetical order."""
-    return tuple(sorted(path.stem for path in _PAGES.glob("*.md")))
+    return tuple(sorted(_paths()))
+
+
+def path(topic: str) -> Path:
+    """The file of a topic. Raises KeyError if there is none."""
+    return _paths()[next((name for name, others in _OTHER_NAMES.items() if topic in others), topic)]
 
 
 def page(topic: str) -> str:
-    """The page of a topic, as Markdown. Raises KeyError for what is no topic."""
-    if topic not in topics():
-        raise KeyError(topic)
-    return (_PAGES / f"{topic}.md").read_text(encoding="utf-8")
+    """The page of a topic, as Markdown. Raises KeyError if there is none."""
+    return path(topic).read_text(encoding="utf-8")
+
+
+def _paths() -> dict[str, Path]:
+    return {"start" if each.stem == "index" else each.stem: each for each in _PAGES.rglob("*.md")}

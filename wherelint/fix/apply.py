@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from wherelint.confirm.snippet import with_snippets
 from wherelint.finding import Edit, Finding, Fix, FixKey
 from wherelint.fix import offered_for, work_budget
 from wherelint.fix.layout import wrapped
@@ -18,6 +17,7 @@ from wherelint.io.edits import Source
 from wherelint.search.budget import WorkBudget
 
 if TYPE_CHECKING:
+    from wherelint.findings.analysis import Analysis
     from wherelint.frontend.module import Module
     from wherelint.suppress.view import View
 
@@ -33,6 +33,8 @@ class Allowed:
     unsafe: bool = False
     #: Not these, and why: a run of the framework refuted them.
     refuted: Mapping[FixKey, str] = field(default_factory=dict)
+    #: Makes the programs that show a finding.
+    snippet: Callable[[Analysis, Finding], Finding] = lambda analysis, finding: finding
     #: How long the lines of a fix may be.
     width: int = 88
     #: Of which rules; None stands for all.
@@ -75,7 +77,7 @@ def fixpoint(
             given_up |= {finding.sort_key(): refused(ALONE) for finding, _ in chosen}
             continue
         if seen.analysis is not None:
-            fixed += [with_snippets(seen.analysis, replace(finding, fix=fix)) for finding, fix in chosen]
+            fixed += [allowed.snippet(seen.analysis, replace(finding, fix=fix)) for finding, fix in chosen]
         seen, text, given_up = now, after, {}
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 

@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from wherelint.finding import REFUTED, UNRUN, Fix
 
 #: Why there is no fix, where it was not looked for to the end.
-TOO_MANY = "the fixes of the file exceed its budget"
-TOO_LONG, TOO_MUCH = "the search exceeds its budget", "there is too much code to follow"
-TRIES = "there are more rewrites than the search tries"
-ROUNDS = "each fix needed another one"
-ALONE = "it fails together with the fixes around it"
+TOO_MANY = "too many fixes in this file (analysis budget exceeded)"
+TOO_LONG = "too much to search (analysis budget exceeded)"
+TOO_MUCH = "too much code to follow (analysis budget exceeded)"
+TRIES = "too many possible fixes (analysis budget exceeded)"
+ROUNDS = "gave up after too many rounds of fixes"
+ALONE = "it conflicts with another fix nearby"
 UNBOUND = "the fix would use an undefined name"
 UNWANTED = "fixes of {} are switched off"
-MATRIX = "no number stands for a matrix; give the operation an identity matrix where its result is dropped"
+MATRIX = "a number cannot replace a matrix; use an identity matrix where the result is dropped"
 ELSEWHERE = "the operation is in {}"
-UNPROVEN = "no rewrite could be proven to keep the value and fix the gradient"
+UNPROVEN = "no rewrite was verified to keep the value and fix the gradient"
 #: What the messages begin with.
 GIVEN_UP = tuple(
     f"no fix is offered: {why}" for why in (TOO_MANY, TOO_LONG, TOO_MUCH, TRIES, ROUNDS, ALONE, REFUTED, UNRUN)
@@ -38,7 +39,7 @@ VARIANCE = "guard the square root where the variance is 0"
 NORM = "take the norm, whose gradient at 0 is 0"
 #: What a comment above a fix says, which begins like that.
 COMMENT = "# Keep nan out of the gradient of"
-_LEFT = "; the same cause stays in "
+_LEFT = "; not fixed here: "
 #: How many rows a message names.
 _MOST_ROWS = 3
 

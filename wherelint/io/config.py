@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wherelint import rules
 from wherelint.evidence.pieces import LEVELS, Level
@@ -106,9 +106,9 @@ class Settings:
     def described(self, path: Path) -> Iterator[str]:
         """The settings as TOML, with the codes that are on for a path."""
         yield f"# {self.root}"
-        for key in _READERS:
+        for key in KEYS:
             if key != "extend" and (value := getattr(self, key.replace("-", "_"))) is not None:
-                yield f"{key} = {_toml(value)}"
+                yield f"{key} = {toml(value)}"
         yield f"# on: {', '.join(sorted(self.codes_for(path))) or 'no rule'}"
 
     def _matches(self, pattern: str, path: Path) -> bool:
@@ -250,9 +250,9 @@ def _values(table: Mapping[str, Any], where: str, root: Path) -> dict[str, Any]:
     """The values of a table's keys; its files are relative to ``root``."""
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if key not in _READERS:
-            raise ConfigError(f"{where} has no key {key!r}{did_you_mean(key, _READERS)}")
-        values[key.replace("-", "_")] = _READERS[key](value, f"{where} {key!r}")
+        if key not in KEYS:
+            raise ConfigError(f"{where} has no key {key!r}{did_you_mean(key, KEYS)}")
+        values[key.replace("-", "_")] = KEYS[key].read(value, f"{where} {key!r}")
     if "gradient_coverage" in values:
         values["gradient_coverage"] = tuple(root / each for each in values["gradient_coverage"])
     if "baseline" in values:
@@ -279,12 +279,13 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def _toml(value: object) -> str:
+def toml(value: object) -> str:
+    """A value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in value.items())}}}"
-    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, tuple) else json.dumps(str(value))
+        return f"{{{', '.join(f'{json.dumps(key)} = {toml(each)}' for key, each in value.items())}}}"
+    return f"[{', '.join(map(toml, value))}]" if isinstance(value, tuple) else json.dumps(str(value))
 
 
 def _read(value: object, where: str, fits: bool, wanted: str) -> Any:
@@ -328,23 +329,47 @@ def _aliases(value: object, where: str) -> dict[str, str]:
     return dict(_read(value, where, fits, f"a table of modules of {', '.join(roots)}"))
 
 
-_READERS: dict[str, Callable[[object, str], Any]] = {
-    "extend": _path,
-    "select": _codes,
-    "extend-select": _codes,
-    "ignore": _codes,
-    "fixable": _codes,
-    "unfixable": _codes,
-    "fix-comment": _boolean,
-    "level": _level,
-    "fail-on": _level,
-    "exclude": _strings,
-    "extend-exclude": _strings,
-    "respect-gitignore": _boolean,
-    "per-file-ignores": _per_file_ignores,
-    "aliases": _aliases,
-    "differentiated": _strings,
-    "not-differentiated": _strings,
-    "gradient-coverage": _strings,
-    "baseline": _path,
+class Key(NamedTuple):
+    """A key of the configuration: what reads its value, a value as an example, and what it does."""
+
+    read: Callable[[object, str], Any]
+    example: str
+    description: str
+
+
+KEYS = {
+    "extend": Key(_path, '"../base.toml"', "Another TOML file: it sets the keys that this table leaves out."),
+    "select": Key(
+        _codes,
+        '["WL1", "WL2"]',
+        'Use these rules instead of the default ones: codes or prefixes, `"ALL"` for every rule, `[]` for none.',
+    ),
+    "extend-select": Key(_codes, '["WL401"]', "Use these rules as well."),
+    "ignore": Key(_codes, '["WL107"]', "Leave these rules out. The longest prefix that matches a code decides."),
+    "fixable": Key(_codes, '["WL1"]', "Fix findings of these rules only. Without this key, `--fix` fixes all rules."),
+    "unfixable": Key(_codes, '["WL107"]', "Do not fix findings of these rules."),
+    "fix-comment": Key(_boolean, "true", "Say why in a comment above each fix."),
+    "level": Key(_level, '"note"', 'The least level to show: `"error"`, `"warning"` or `"note"`.'),
+    "fail-on": Key(_level, '"warning"', "The least level that makes the exit status 1."),
+    "exclude": Key(
+        _strings, '["old/"]', "Leave out these files instead of the default ones. Patterns are those of `.gitignore`."
+    ),
+    "extend-exclude": Key(_strings, '["*_pb2.py"]', "Leave out these files as well."),
+    "respect-gitignore": Key(_boolean, "false", "Leave out the files that `.gitignore` names."),
+    "per-file-ignores": Key(
+        _per_file_ignores, '{ "tests/" = ["WL2"] }', "Leave out rules in the files that a pattern matches."
+    ),
+    "aliases": Key(
+        _aliases, '{ "scico.numpy" = "jax.numpy" }', "Read a module of another package as one of a framework."
+    ),
+    "differentiated": Key(
+        _strings,
+        '["src/soft/"]',
+        "Files in which gradients matter, whatever their names say. This key goes before `not-differentiated`.",
+    ),
+    "not-differentiated": Key(_strings, '["tools/"]', "Files in which nobody takes a gradient."),
+    "gradient-coverage": Key(
+        _strings, '["gradients.json"]', "Files that `wherelint run --record` or `pytest --gradient-coverage` wrote."
+    ),
+    "baseline": Key(_path, '"known.json"', "Leave out the findings in this file, which `--write-baseline` wrote."),
 }

@@ -100,6 +100,7 @@ def _curves(axes: Axes, plot: Plot, curves: Sequence[Sequence[float]]) -> None:
     low, high = heights[0], heights[-1]
     room = 0.12 * (high - low) or 0.5 * abs(high) or 1.0
     axes.locator_params(nbins=5)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}"))
     axes.set_xlim(plot.at[0], plot.at[-1])
     axes.set_ylim(low - room, high + room)
     for curve, color, width, order in zip(curves, (_BEFORE, _AFTER), (1.4, 4.5), (3, 2), strict=False):

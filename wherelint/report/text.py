@@ -183,7 +183,7 @@ def problem_line(problem: Problem) -> str:
 def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
     """``Fixed 3 findings in 2 files.``"""
     files = len({finding.filename for finding in fixed})
-    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}{', each fix run before' * ran}."
+    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}{'; each fix was confirmed first' * ran}."
 
 
 def fixable(findings: Iterable[Finding]) -> str:
@@ -364,10 +364,10 @@ def columns() -> int:
     return shutil.get_terminal_size().columns or 80
 
 
-_CHANGES = "it changes values that are read"
+_CHANGES = "it changes a value that the program uses"
 _CAVEATS = {
     "safe": "",
-    "unsafe": " (unsafe: check the shapes, and the calls that are not known)",
+    "unsafe": " (unsafe: check the shapes and the unknown calls)",
     "display": f" (not applied by --fix: {_CHANGES})",
 }
 

@@ -131,11 +131,12 @@ class _Stages:
             text, fixed = _silenced(before.text, before.seen.shown)
             return Applied(text, self._look(text), fixed)
         if before.seen.shown and mode in ("safe", "unsafe"):
+            from wherelint.confirm.snippet import with_snippets
             from wherelint.fix.apply import Allowed, fixpoint
 
             codes, width = self._settings.fixed_codes, line_length(self._path.parent)
             comment, refuted = self._settings.fix_comment, self._target.refuted
-            allowed = Allowed(mode == "unsafe", refuted, width, codes, comment)
+            allowed = Allowed(mode == "unsafe", refuted, with_snippets, width, codes, comment)
             return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
         return before
 

@@ -25,7 +25,7 @@ _SEVERITIES = {
 _CAVEATS = {
     "safe": "",
     "unsafe": " (unsafe: look at the shapes)",
-    "display": " (look at it: it changes values that are read)",
+    "display": " (look at it: it changes a value that the program uses)",
 }
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
