@@ -162,3 +162,55 @@ def test_what_the_code_around_a_selection_says(body: str, said: set[str]) -> Non
     structure = "tolerance returned integers geometry bookkeeping quotient".split()
     assert {*structure, "root or angle"}.intersection(finding.evidence) == said
     assert worth(labelled(finding.evidence)) == finding.score
+
+
+@pytest.mark.parametrize(
+    ("caller", "found"),
+    [
+        ("def update(x):\n    g = jax.grad(lambda p: root(p).sum())(x)\n    return x - g", None),
+        (
+            "def update(x):\n    def f(p):\n        return root(p).sum()\n    return x - jax.grad(f)(x)",
+            None,
+        ),
+        ("def update(x):\n    f = functools.partial(root)\n    return x - jax.grad(f)(x)", None),
+        ("def update(x):\n    return x - jax.grad(root)(x)", None),
+        ("@jax.value_and_grad\ndef f(x):\n    return root(x).sum()", None),
+        ("def update(x):\n    g = jax.grad(energetic)(x)\n    return root(x - g)", Evidence.UNREACHED),
+        ("def update(x):\n    root(x).sum().backward()", None),
+    ],
+)
+def test_what_grad_is_given_is_differentiated(caller: str, found: Evidence | None, tmp_path: Path) -> None:
+    text = f"import jax, functools\nfrom a import root\n{caller}\n"
+    assert reach(module(tmp_path, {"a.py": ROOT, "b.py": text}), ("root",)) is found
+
+
+def test_another_function_of_that_name_is_no_caller(tmp_path: Path) -> None:
+    other = "import jax.numpy as jnp\ndef loss(x):\n    return jnp.root(x)\n"
+    shown = "from a import root\nprint(root(1.0))\n"
+    assert reach(module(tmp_path, {"a.py": ROOT, "b.py": other, "c.py": shown}), ("root",)) is Evidence.UNREACHED
+
+
+def test_a_project_without_a_word_of_training_differentiates_nothing(tmp_path: Path) -> None:
+    caller = "from a import root\ndef loss(x):\n    return root(x)\n"
+    files = {"a.py": ROOT, "b.py": caller, **{f"c{n}.py": "x = 1\n" for n in range(8)}}
+    assert reach(module(tmp_path / "1", files), ("root",)) is Evidence.UNREACHED
+    assert reach(module(tmp_path / "2", {**files, "c1.py": "loss.backward()\n"}), ("root",)) is None
+    del files["c1.py"]  # so few may be the beginning of one
+    assert reach(module(tmp_path / "3", files), ("root",)) is None
+
+
+def test_the_callers_of_a_file_are_all_where_no_other_file_imports_it(tmp_path: Path) -> None:
+    text = (
+        ROOT + "\n\ndef loss(x):\n    return (x - root(x).detach()).sum()\n\n\ndef train(x):\n    loss(x).backward()\n"
+    )
+    settings = Settings(level="note")
+
+    def found(**more: str) -> int:
+        home = tmp_path / str(len(list(tmp_path.iterdir())))
+        home.mkdir()
+        write(home, {".git/HEAD": "", "a.py": text, **{f"{name}.py": content for name, content in more.items()}})
+        return len(check_source(text.encode(), str(home / "a.py"), settings).findings)
+
+    assert found() == 0
+    assert found(b="from a import root\nroot(1.0).backward()\n") == 1
+    assert found(setup="") == 1

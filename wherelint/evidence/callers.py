@@ -8,6 +8,7 @@ pass. What is not understood counts as a call that is differentiated, so that er
 import ast
 from collections.abc import Sequence
 
+from wherelint.evidence.reach import is_called_here_alone
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp, methods
@@ -41,7 +42,7 @@ class InlinedCalls:
 
     def sever(self, function: str, where: int, above: frozenset[str] = frozenset()) -> bool:
         """Whether no gradient ever flows back to a place in a function: private, and shielded by each caller."""
-        callers, above = self._callers(function) if is_private(function) else [], above | {function}
+        callers, above = self._callers(function) if self.knows_all(function) else [], above | {function}
         return bool(callers) and all(self._shields(caller, function, where, above) for caller in callers)
 
     def contexts(self, function: str, where: int) -> list[Node]:
@@ -54,6 +55,10 @@ class InlinedCalls:
         if not all(caller in self._shielded or caller in flows for caller in callers):
             return []
         return [node for caller in callers for node in flows.get(caller, []) if expression_id(node) == where]
+
+    def knows_all(self, function: str) -> bool:
+        """Whether nobody calls a function whose file, or package, does not."""
+        return is_private(function) or is_called_here_alone(self._module, function)
 
     def _callers(self, function: str) -> list[tuple[str, Name]]:
         """The functions that mention a helper, each lowered if that is possible: of the project, or of this file."""

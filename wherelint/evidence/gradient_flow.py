@@ -23,7 +23,9 @@ from wherelint.search.probes import LOG_PROBABILITY
 
 #: At the beginning of a line, it is about the file.
 _MARK = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
-_SETTINGS = frozenset("accuracy eps epsilon tol tolerance rtol atol rcond".split())
+_SETTINGS = frozenset("accuracy drop dropout eps epsilon keep tol tolerance rtol atol rcond".split())
+#: Sizes of a model, which are no 0.
+_DIMENSIONS = frozenset("channels dim dims heads".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
     """concentration count counts density densities depth dist dists distance distances frac fraction fractions
@@ -70,6 +72,8 @@ def gradient_flow(
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
         words_of_leaf, values = words_of(leaf.name), hazard.inputs[leaf]
         if words_of_leaf & _SIZES and (values < 0).any() and not LOG_PROBABILITY.search(leaf.name):
+            yield Evidence.DOUBTFUL
+        if words_of_leaf & _DIMENSIONS and (values == 0).any():
             yield Evidence.DOUBTFUL
         if words_of_leaf & DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
             yield Evidence.UNLIKELY_INPUT

@@ -15,7 +15,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: What tests, metrics and the like are called, as folders and files.
 _FOLDERS = {
     "test": "test tests testing conftest",
-    "metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation",
+    "metric": "metric metrics eval evaluation evaluate evaluator evaluators val validation logs logger loggers logging",
     "environment": "env envs environment environments",
     "data pipeline": "data dataset datasets datapipe datapipes dataloader dataloaders"
     " preprocessing preprocessor preprocessors augmentation augmentations",
@@ -61,6 +61,11 @@ _FUNCTION_OF = {
     "validate": "metric",
     **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "start"),
 }
+#: What a step does to gradients and parameters, once they are computed: ``clip_grad_norm``, ``project_params``.
+_CHANGING = frozenset("clip normalize normalise project scale".split())
+_OF_STEPS = frozenset("grad grads gradient gradients params parameters".split())
+#: What says nothing of a file whose name has another word.
+_HELPERS = frozenset("functions helper helpers ops tools util utils".split())
 #: What is given and not learned, by the words that the field keeps for it.
 DATA = frozenset(
     """batch target targets label labels gt truth truths index indices idx ids count counts num number rank ranks reward
@@ -97,6 +102,8 @@ def surroundings(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield "metric"
         if words and words[0] in _FUNCTION_OF:
             yield _FUNCTION_OF[words[0]]
+        if words and words[0] in _CHANGING and not _OF_STEPS.isdisjoint(words):
+            yield "optimizer"
         if words and words[-1] == "sampler":
             yield "sampler"
         if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
@@ -176,7 +183,8 @@ def _of_file(module: Module) -> Iterator[str]:
         yield "environment"
     metrics = [name for name in module.definitions if name.endswith("Metric") and _family(name, module)]
     geometry = any(not _measures(name, _family(name, module)) for name in metrics)
-    for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), words[-1]):
+    last = words[-2] if words[-1] in _HELPERS and len(words) > 1 else words[-1]
+    for part in (*module.package.split("."), *folders, stem, stem.replace("_", ""), last):
         if part in _BY_WORD and not (geometry and part in ("metric", "metrics")):
             yield _BY_WORD[part]
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from wherelint.evidence.names import inherits
 from wherelint.evidence.pieces import Evidence
+from wherelint.frameworks import framework_of
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
+from wherelint.frontend.sources import programs
 from wherelint.frontend.syntax import FUNCTION_DEFS, last_name
 
 #: What differentiates what it is given, or what was computed before.
@@ -21,6 +23,22 @@ TAKERS = frozenset(
     grad_and_value hessian jacfwd jacobian jacrev least_squares linearize manual_backward minimize value_and_grad vjp
     BFGS GaussNewton GradientDescent HMC LBFGS LevenbergMarquardt NUTS SVI""".split()
 )
+#: Those of them that differentiate the function that they are given, and nothing else of the code around them.
+_OF_FUNCTIONS = frozenset(name for name in TAKERS if re.search("grad|hessian|jac|linearize|vjp", name))
+#: Words without one of which a project differentiates nothing; the most frequent first.
+_TRAINING = (
+    "backward",
+    "grad",
+    "value_and_grad",
+    "GradientTape",
+    "optim",
+    "fit",
+    "minimize",
+    "Trainer",
+    *sorted(TAKERS),
+)
+#: A project of fewer files may be the beginning of one.
+_FEW_FILES = 10
 _CUTS = frozenset({"inference_mode", "no_grad"})
 _FORWARD = frozenset({"__call__", "call", "forward", "message", "training_step"})
 _MODULE = re.compile(r"(?:Module|Layer|Model|Block|Cell|Bijector|Distribution|Transform|Flow|MessagePassing)$")
@@ -46,24 +64,39 @@ def reach(module: Module, name: _Name) -> Evidence | None:
     if not module.project.scope:
         return None
     library = module.once(_is_library)
-    layer, seen, is_called_by_others = [(module, _known(module, name))], set[tuple[str, _Name]](), False
+    if not library and module.once(_trains_nothing):
+        return Evidence.UNREACHED
+    layer, seen, is_called_by_others = [(module, _known(module, name), "")], set[tuple[str, _Name]](), False
     for _ in range(_DEEPEST):
         callers = []
-        for home, each in layer:
+        for home, each, callee in layer:
             if (home.filename, each) in seen or _is_cut(home, each):
                 continue
             seen.add((home.filename, each))
-            if _is_differentiated(home, each):
+            if _is_differentiated(home, each, callee):
                 return None
             found = list(_callers(home, each))
             if not found and len(seen) == 1:
                 return None if library or not _is_imported(home) else Evidence.UNSEEN
             is_called_by_others |= library and not found
-            callers += [caller for caller, within in found if not within]
+            callers += [(*caller, _word(each)) for caller, within in found if not within]
         if not callers or len(seen) > _MOST:
             break
         layer = callers
     return Evidence.UNSEEN if callers or is_called_by_others else Evidence.UNREACHED
+
+
+def is_called_here_alone(module: Module, function: str) -> bool:
+    """Whether all callers of a function are in its file: nobody else's, in an application, imports it."""
+    if not module.project.scope or "." in function or module.once(_is_library):
+        return False
+    return not any(_may_import(home, function, module) for home in module.project.users(function))
+
+
+def _trains_nothing(module: Module) -> bool:
+    """Whether no file of a project that is no beginning has a word of training."""
+    root = module.project.scope
+    return len(programs(root)) >= _FEW_FILES and not any(map(module.project.is_spoken, _TRAINING))
 
 
 def _is_imported(module: Module) -> bool:
@@ -94,13 +127,18 @@ def _known(module: Module, name: _Name) -> _Name:
     return next((name[:n] for n in (2, 1) if name[:n] in known), name[:1])
 
 
-def _is_differentiated(module: Module, name: _Name) -> bool:
-    """Whether a function takes gradients, is handed to what does, computes a loss or is a module's ``forward``."""
+def _is_differentiated(module: Module, name: _Name, callee: str) -> bool:
+    """Whether a function takes gradients of a callee, is handed to what does, computes a loss or is a ``forward``."""
     function = module.once(screen.functions).get(name)
     if function is None:  # the code of a script, which calls what trains
         return not TAKERS.isdisjoint(module.once(_mentioned))
     words = module.syntax.words(function)
-    if not TAKERS.isdisjoint(words.names | words.attributes) or any(map(_LOSS.search, name)):
+    takers = TAKERS & (words.names | words.attributes)
+    if takers and not (callee and takers <= _OF_FUNCTIONS):
+        return True
+    if takers and _is_handed_over(function, callee):
+        return True
+    if any(map(_LOSS.search, name)):
         return True
     return name[-1] in _FORWARD and inherits(name[0], module, _MODULE)
 
@@ -117,15 +155,48 @@ def _callers(module: Module, name: _Name) -> Iterator[tuple[tuple[Module, _Name]
 
     Each with whether it does so within ``no_grad`` alone.
     """
-    word = name[0] if name[-1] in _COMMON and len(name) > 1 else name[-1]
-    # A file that defines the name itself speaks of its own function.
+    word = _word(name)
+    # A file that defines the name itself speaks of its own function; one that does not import it, of another.
     others = (home for home in module.project.users(word) if word not in home.definitions)
-    for home in [module, *others]:
+    for home in [module, *(home for home in others if len(name) > 1 or _may_import(home, word, module))]:
         found = [each for each in screen.referring(home, word) if (home, each) != (module, name)]
         for each in found:
             yield (home, each), _is_within_cut(home.once(screen.functions)[each], word)
         if word in home.once(_mentioned):
             yield (home, ("",)), False
+
+
+def _word(name: _Name) -> str:
+    """The word by which callers speak of a function or method."""
+    return name[0] if name[-1] in _COMMON and len(name) > 1 else name[-1]
+
+
+def _may_import(home: Module, word: str, module: Module) -> bool:
+    """Whether a file imports a function by its name, or the file or folder that it is in."""
+    places = Path(module.filename).with_suffix("").parts[-2:]
+    targets = [*home.imports.values(), *(target for _, target in home.inner_imports)]
+    parts = (target.split(".") for target in targets if framework_of(target) is None)
+    return bool(home.stars) or any(each[-1] == word or not set(places).isdisjoint(each) for each in parts)
+
+
+def _is_handed_over(function: ast.stmt, word: str) -> bool:
+    """Whether a function mentions a word within what it hands to ``grad`` and the like: a function, or an argument."""
+    called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+
+    def mentions(node: ast.AST, words: set[str], *, called_too: bool = True) -> bool:
+        return any(last_name(each) in words and (called_too or id(each) not in called) for each in ast.walk(node))
+
+    assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    partials = [node for node in assigned if mentions(node.value, {word}, called_too=False)]
+    words = {word, *(last_name(target) for node in partials for target in node.targets)}
+    handed = [
+        node
+        for node in ast.walk(function)
+        if (isinstance(node, (*FUNCTION_DEFS, ast.Lambda)) and node is not function)
+        or (isinstance(node, ast.Call) and last_name(node.func) in TAKERS)
+    ]
+    decorators = getattr(function, "decorator_list", [])
+    return any(mentions(node, words) for node in handed) or any(mentions(each, {*TAKERS}) for each in decorators)
 
 
 def _is_within_cut(function: ast.stmt, word: str) -> bool:

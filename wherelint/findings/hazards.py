@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wherelint.evidence.callers import InlinedCalls, is_private
+from wherelint.evidence.callers import InlinedCalls
 from wherelint.evidence.gradient_flow import gradient_flow, known_beforehand
 from wherelint.evidence.judge import EvidenceJudge, Outlook
 from wherelint.evidence.names import is_setting
@@ -165,7 +165,7 @@ class FileHazards:
                 return detection
             if effort.spent:  # what the other callers pass is not known
                 return replace(detection, hazard=hazard.with_evidence(Evidence.DOUBTFUL))
-        private = is_private(root.origin.function)
+        private = self._inlined.knows_all(root.origin.function)
         return replace(detection, hazard=hazard.with_evidence(Evidence.SHIELDED if private else Evidence.SETTING))
 
     def _roots(self, program: Program) -> Iterator[Node]:

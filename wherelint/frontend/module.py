@@ -343,6 +343,11 @@ class Project:
         opened = [self._at(path) for path in found] if len(found) <= self.budget.mentions else []
         return [module for module in opened if module is not None and module.filename != self._checked.filename]
 
+    def is_spoken(self, name: str) -> bool:
+        """Whether some file of the project speaks of a name."""
+        self.asked.add((self.scope, name))
+        return bool(texts(self.scope).speaking(name))
+
     def _at(self, path: str) -> Module | None:
         """A file of the project by its path."""
         home, dotted = package(os.path.dirname(path))
