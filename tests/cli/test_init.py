@@ -62,3 +62,37 @@ def test_a_configuration_that_cannot_be_read(run: Run, project: Path, content: b
     assert message in errors
     assert len(errors.splitlines()) == 1
     assert (project / "pyproject.toml").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("ruff", "added"),
+    [
+        ("[tool.ruff]\nline-length = 100\n", True),
+        ('[tool.ruff]\nline-length = 100\n\n[tool.ruff.lint]  # ours\nselect = ["E"]\n', True),
+        ('[tool.ruff.lint]\nexternal = ["V1"]\n', False),
+        ('[tool.ruff]\nlint.select = ["E"]\n', False),
+        ('[tool.ruff.lint]\nexternal = ["WL"]\n', None),
+        ("[tool.other]\n", None),
+    ],
+)
+def test_ruff_keeps_the_comments(run: Run, project: Path, ruff: str, added: bool | None) -> None:
+    write(project, {"pyproject.toml": ruff})
+    before = tomllib.loads(ruff)
+    status, output, _ = run("init")
+    after = tomllib.loads((project / "pyproject.toml").read_text())
+    assert status == 0
+    assert ('external = ["WL"] added for ruff' in output, 'add "WL" to lint.external' in output) == (
+        added is True,
+        added is False,
+    )
+    if added:
+        assert after["tool"]["ruff"]["lint"].pop("external") == ["WL"]
+        assert after["tool"]["ruff"].pop("lint") == before["tool"]["ruff"].pop("lint", {})
+    assert after["tool"].pop("wherelint") == {}
+    assert after == before
+
+
+def test_a_file_of_ruffs_own_is_left_alone(run: Run, project: Path) -> None:
+    write(project, {"ruff.toml": "line-length = 100\n"})
+    assert 'ruff.toml: below [lint], write external = ["WL"]' in run("init")[1]
+    assert (project / "ruff.toml").read_text() == "line-length = 100\n"

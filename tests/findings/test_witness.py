@@ -89,8 +89,18 @@ def said(body: str) -> str:
             """,
             "at x = 0.0 the value is 0.0 and the gradient with respect to x, a, b and 2 more is nan",
         ),
+        (
+            """
+            def f(x, n):
+                while n > 0:
+                    x = jnp.where(x > 0, x / x.sum(), 0.0)
+                    n = n - 1
+                return x
+            """,
+            "at x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
+        ),
     ],
-    ids=["rank", "choice", "None", "variable", "long call", "elements", "many", "more"],
+    ids=["rank", "choice", "None", "variable", "long call", "elements", "many", "more", "loop"],
 )
 def test_arrays_and_parameters(body: str, sentence: str) -> None:
     assert said(body) == sentence

@@ -78,8 +78,7 @@ def test_full() -> None:
         "  why: sqrt is differentiated at 0 or below, where the `where` does not select\n"
         "       it: the gradient is nan\n"
         "  witness: at x = 0.0 the value is 0.0 and the gradient with respect to x is nan\n"
-        "  help: mask the operand too (the double where): `where(c, sqrt(where(c, x,\n"
-        "        1.0)), y)`\n"
+        "  help: mask the operand too: `jnp.sqrt(jnp.where(x > 0, x, 1.0))`\n"
         "\n"
     )
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from wherelint.finding import Finding, Location, Selection
+from wherelint.io.config import Settings
+from wherelint.run.check import check_source
 from wherelint.suppress.noqa import find_suppressions
 
 #: Operation on row 4, selection on rows 6-8 of a statement on rows 6-8.
@@ -138,3 +140,22 @@ def test_a_comment_ends_with_its_row(end: str) -> None:
 def test_a_comment_for_files_that_stands_behind_code_hides_no_other() -> None:
     (comment,) = find_suppressions("x = 1  # wherelint: noqa  # noqa: WL101\n").comments
     assert (comment.codes, comment.file) == (("WL101",), False)
+
+
+@pytest.mark.parametrize(
+    ("comment", "hint"),
+    [
+        ("# wherelint: not-diferentiated", "unknown directive 'not-diferentiated'; did you mean 'not-differentiated'?"),
+        ("# wherelint: nqoa: WL101", "unknown directive 'nqoa'; did you mean 'noqa'?"),
+        ("# wherelint: ignore[WL101]", "unknown directive 'ignore'; write `# noqa: WL101`"),
+        ("#wherelint:disable", "unknown directive 'disable'; write `# wherelint: noqa`"),
+        ("# wherelint: noqa", None),
+        ("# wherelint: not-differentiated", None),
+        ("# wherelint: see the issue", None),
+        ("# about wherelint", None),
+    ],
+)
+def test_a_misspelt_directive_is_a_warning(comment: str, hint: str | None) -> None:
+    text = f"import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n{comment}\n"
+    found = [(p.message, p.location, p.error) for p in check_source(text.encode(), "a.py", Settings()).problems]
+    assert found == ([(hint, Location(6, 1), False)] if hint else [])

@@ -105,10 +105,12 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
     """
     from wherelint import docs, rules
     from wherelint.cli import reference
+    from wherelint.evidence.pieces import Evidence
     from wherelint.io.config import did_you_mean
 
     known = {name: rule for rule in rules.RULES for name in (rule.code.lower(), rule.name)}
     names = [*names, *(rules.codes() if every else ())]
+    labels = {each.label: each.described for each in Evidence}
     listed = f"Topics: {', '.join(docs.topics())}", f"Rules:  {', '.join(rules.codes())}"
     texts = [] if names else [fill(each, 80, subsequent_indent=" " * 8, break_on_hyphens=False) for each in listed]
     for name in map(str.lower, names):
@@ -116,9 +118,9 @@ def explain(names: Sequence[str], every: bool, output_file: Path | None) -> None
             texts.append(reference.rule_page(rule))
             continue
         try:
-            texts.append(reference.page(name, cli))
+            texts.append(labels.get(name) or reference.page(name, cli))
         except KeyError:
-            hint = did_you_mean(name, [*known, *docs.topics()])
+            hint = did_you_mean(name, [*known, *docs.topics(), *labels])
             raise click.ClickException(f"no rule or topic {name!r}{hint}") from None
     if names and output_file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         from wherelint.report.text import page

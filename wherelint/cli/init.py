@@ -1,11 +1,20 @@
 """``wherelint init``: the first lines of a configuration and of a pre-commit hook, where there are none yet."""
 
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wherelint.io import disk
 from wherelint.io.config import load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 CONFIGURATION = """\
 [tool.wherelint]
@@ -39,6 +48,8 @@ def start() -> None:
         click.echo(f"{project}: {'extended' if before else 'written'}")
     else:
         click.echo(f"{project}: already configures wherelint; left alone")
+    for told in _keep_comments(project):
+        click.echo(told)
     if hooks.exists():
         click.echo(f"{hooks}: left alone; to run wherelint, add this hook:\n\n{HOOK}")
     else:
@@ -46,3 +57,32 @@ def start() -> None:
         click.echo(f"{hooks}: written")
     click.echo("Next: wherelint check, or wherelint check --write-baseline known.json to accept old findings.")
     click.echo("Then: pre-commit install, so that git runs the hook.")
+
+
+def _keep_comments(project: Path) -> Iterator[str]:
+    """Tell ruff that the codes of wherelint are none of its own, or it removes their comments; what was done."""
+    line = 'external = ["WL"]'
+    for name in ("ruff.toml", ".ruff.toml"):
+        if Path(name).exists():
+            yield f"{name}: below [lint], write {line}, or ruff removes `# noqa: WL101`"
+    text = disk.contents(project).decode()
+    ruff = tomllib.loads(text).get("tool", {}).get("ruff")
+    if ruff is None or "WL" in ruff.get("lint", {}).get("external", []):
+        return
+    head = re.compile(r"^\[tool\.ruff\.lint\][^\S\n]*(#.*)?$", re.MULTILINE)
+    added = head.sub(lambda match: f"{match[0]}\n{line}", text, count=1)
+    if added == text:
+        added = f"{text.rstrip()}\n\n[tool.ruff.lint]\n{line}\n"
+    if _external(added) == ["WL"]:
+        disk.write(project, added.encode())
+        yield f"{project}: {line} added for ruff, which would remove `# noqa: WL101`"
+    else:
+        yield f'{project}: add "WL" to lint.external of ruff, or it removes `# noqa: WL101`'
+
+
+def _external(text: str) -> Any:
+    """The codes that a configuration tells ruff to leave alone; None where it is none."""
+    try:
+        return tomllib.loads(text)["tool"]["ruff"]["lint"]["external"]
+    except (tomllib.TOMLDecodeError, LookupError, TypeError):
+        return None

@@ -7,14 +7,16 @@ _PAGES = Path(__file__).parent / "pages"
 _OTHER_NAMES = {
     "accuracy": ("evaluation", "precision"),
     "ci": ("pre-commit", "since"),
-    "command-line": ("check", "running", "options"),
+    "command-line": ("check", "running", "options", "exit codes", "exit status"),
+    "decided": ("witness",),
     "fixes": ("fix",),
     "gradient-is-nan": ("nan", "tutorial"),
+    "levels": ("evidence", "score"),
     "mask-gradients": ("mask_gradients",),
     "performance": ("speed", "cache"),
     "setup": ("contributing", "dependencies"),
     "start": ("index", "install"),
-    "suppressing": ("baseline", "noqa"),
+    "suppressing": ("baseline", "noqa", "ruff"),
 }
 
 

@@ -75,6 +75,13 @@ class Evidence(Enum):
         #: Findings with it that were right, arguable, wrong.
         self.counts = counts
 
+    @property
+    def described(self) -> str:
+        """What ``explain`` says of it."""
+        side = "for" if self.weight > 0 else "against"
+        page = "`wherelint explain levels` lists all evidence, and says how it is weighed."
+        return f"# {self.label}\n\nEvidence {side} a finding ({self.weight:+g}): {self.sentence}.\n\n{page}\n"
+
 
 #: What keeps a finding from being an error, unless it was measured or said that a gradient matters.
 _UNSEEN = frozenset({Evidence.UNREACHED, Evidence.UNSEEN})

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from wherelint.finding import Witness
+from wherelint.finding import Number, Witness
 from wherelint.graph.node import Leaf, Node, leaves, topological
 from wherelint.ops import Array
 from wherelint.ops.numeric import shortest
@@ -39,7 +39,10 @@ def witness(hazard: Hazard) -> Witness:
         shown.sort(key=lambda n: (n not in bad, n not in deciding))
     given = [n for n in shown if n in hazard.inputs]
     told = [n for n in given if len(shown) <= _FEW or _is_telling(n, hazard, deciding)] or given
-    inputs = {names[n]: shortest(hazard.inputs[n], n.kind) for n in told[:_MOST_INPUTS]}
+    inputs: dict[str, Number] = {}
+    for n in told[:_MOST_INPUTS]:  # a variable of a loop, before it and in it: what matters is what is no 1
+        if names[n] not in inputs or (hazard.inputs[n] != 1).any():
+            inputs[names[n]] = shortest(hazard.inputs[n], n.kind)
     gradient = {name: shortest(hazard.gradient[n]) for n, name in _wholes(n for n in shown if n in bad).items()}
     unknown = dict.fromkeys(f"{n.name.partition('(')[0]}(...)" for n in told[:_MOST_INPUTS] if n.name.endswith(")"))
     conditions = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
@@ -81,6 +84,8 @@ def _condition(leaf: Leaf, value: Array | None) -> str:
     name = " ".join(leaf.name.split())
     if value is None:
         return ""
+    if name == "(first iteration)":
+        return "" if value.all() else "the loop has run before"
     if rank := _RANK.fullmatch(name):
         return f"`{rank['shape'] or rank['array']}` is {int(value.flat[0])}-D"
     if leaf.kind == "int":

@@ -16,6 +16,7 @@ from wherelint.finding import Elsewhere, FileReport, Finding, Fix, Location, Num
 from wherelint.io.edits import Source, diff
 from wherelint.io.encoding import decode
 from wherelint.io.notebook import spelled
+from wherelint.report.advice import advice
 from wherelint.report.common import (
     a_level,
     fixable_mark,
@@ -65,7 +66,8 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         edits = finding.fix.edits if finding.fix is not None else ()
         same = changed.setdefault(edits, finding)
         repeated = finding.fix is not None and finding.fix.offered and same is not finding
-        for label, sentence in notes(finding, helps):
+        own = advice(finding, report.text) if finding.code in helps else None
+        for label, sentence in notes(finding, {finding.code: own} if own else helps):
             if label == "fix" and repeated:
                 sentence = f"that of {spelled(same.location, same.cells)}, above"
             lines += _wrapped(label, sentence, min(width, _SENTENCE))
@@ -382,7 +384,9 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
     if places := other_places(finding):
         codes = dict.fromkeys(places.values())
         others = [f"{code} at {join_and([at for at, its in places.items() if its == code])}" for code in codes]
-        yield "also", f"{'; '.join(others)}: one mask can fix all {len(places) + 1}"
+        is_open = finding.fix is None or finding.fix.offered
+        cause = f"one mask can fix all {len(places) + 1}" if is_open else "of the same cause"
+        yield "also", f"{'; '.join(others)}: {cause}"
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
     if finding.confirmation is not None:

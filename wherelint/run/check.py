@@ -167,11 +167,19 @@ class _Stages:
         if seen.skipped == "too many imports":
             why = "gave up on the file: it imports too many other files, or too large ones"
             problems = (Problem(name, why, error=False),)
-        problems = (*problems, *_unfinished(findings))
+        problems = (*problems, *_unfinished(findings), *self._unknown_directives(text))
         report = FileReport(name, findings, problems, text if findings or fixed else "", fixed, skipped=seen.skipped)
         if self._notebook is None:
             return report, text
         return self._notebook.report(report), self._notebook.rewritten(text) if fixed else text
+
+    def _unknown_directives(self, text: str) -> Iterator[Problem]:
+        """Warnings about comments that silence nothing, since they are misspelt."""
+        from wherelint.suppress.noqa import unknown_directives
+
+        cells = self._notebook.cells(text) if self._notebook else ()
+        for place, why in unknown_directives(text):
+            yield Problem(self._target.name, why, place, error=False, cells=cells)
 
 
 def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from io import StringIO
 
 from wherelint import rules
 from wherelint.finding import Edit, Finding, Fix, Location, Selection
+from wherelint.io.config import did_you_mean
 from wherelint.io.edits import Source
 from wherelint.io.encoding import parsed
 
@@ -20,6 +21,10 @@ _CODES = r"(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
 _LINE = re.compile(r"#\s*noqa" + _CODES, re.IGNORECASE)
 _FILE = re.compile(r"#\s*wherelint:\s*noqa" + _CODES, re.IGNORECASE)
 _NAMED = re.compile(r"#\s*noqa\s*:\s*[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*", re.IGNORECASE)
+_DIRECTIVE = re.compile(r"#\s*wherelint\s*:\s*(?P<word>[\w-]*)(?P<rest>.*)", re.IGNORECASE)
+_DIRECTIVES = ("noqa", "not-differentiated")
+#: What other tools call it.
+_SYNONYMS = frozenset({"ignore", "disable", "skip", "off", "nolint"})
 _ENDS = re.compile(r"\r\n?")
 _SKIPPED = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
 
@@ -83,6 +88,22 @@ def find_suppressions(text: str) -> Suppressions:
         elif first is None and token.type not in _SKIPPED:
             first = row
     return Suppressions(tuple(comments), tuple(statements))
+
+
+def unknown_directives(text: str) -> Iterator[tuple[Location, str]]:
+    """Where comments for wherelint say what it does not know, and what was meant."""
+    for token in _tokens(text) if "wherelint" in text.lower() else ():
+        match = _DIRECTIVE.match(token.string) if token.type == tokenize.COMMENT else None
+        word = match["word"].lower() if match else "noqa"
+        if match is None or word in _DIRECTIVES:
+            continue
+        codes = re.findall(r"WL\d+", match["rest"].upper())
+        if word in _SYNONYMS:
+            hint = f"; write `# noqa: {', '.join(codes)}`" if codes else "; write `# wherelint: noqa`"
+        else:
+            hint = did_you_mean(word, _DIRECTIVES)
+        if hint:  # else it is a comment like any other
+            yield Location(token.start[0], token.start[1] + 1), f"unknown directive {word!r}{hint}"
 
 
 def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
