@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from conftest import UNSAFE, Run, write
 
 from wherelint.finding import Finding, Location, Selection
 from wherelint.io.config import Settings
+from wherelint.io.edits import Source
 from wherelint.run.check import check_source
-from wherelint.suppress.noqa import find_suppressions
+from wherelint.suppress.noqa import find_suppressions, not_differentiated
 
 #: Operation on row 4, selection on rows 6-8 of a statement on rows 6-8.
 LINES = [
@@ -159,3 +162,41 @@ def test_a_misspelt_directive_is_a_warning(comment: str, hint: str | None) -> No
     text = f"import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n{comment}\n"
     found = [(p.message, p.location, p.error) for p in check_source(text.encode(), "a.py", Settings()).problems]
     assert found == ([(hint, Location(6, 1), False)] if hint else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "after"),
+    [
+        ("def f(x):\n    return x\n", 2, "def f(x):  # wherelint: not-differentiated\n    return x\n"),
+        ("def f(x): return x  # why\n", 1, "def f(x): return x  # why  # wherelint: not-differentiated\n"),
+        (
+            "def f(\n    x,\n):\n    return x\n",
+            4,
+            "def f(  # wherelint: not-differentiated\n    x,\n):\n    return x\n",
+        ),
+        ("class A:\n    def f(x):\n        return x\n", 3, None),
+        ("def f(x):\n    def g(y):\n        return y\n    return g\n", 3, None),
+        ("x = 1\n", 1, ""),
+        ("def f(x): return '''\n'''\n", 2, ""),  # the row ends within a string
+    ],
+)
+def test_where_it_is_said_that_nobody_differentiates(text: str, row: int, after: str | None) -> None:
+    edit = not_differentiated(text, row)
+    if after is None:
+        assert edit is not None
+        assert edit.location.row == row - 1
+    else:
+        assert (edit and Source(text).edited([edit])) == (after or None)
+
+
+def test_the_command_says_it(wherelint: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE})
+    assert wherelint("check")[0] == 1
+    assert wherelint("check", "--add-not-differentiated", "a.py:5") == (
+        0,
+        "a.py:4: said that nobody differentiates it.\n",
+        "",
+    )
+    assert wherelint("check")[0] == 0
+    status, _, errors = wherelint("check", "--add-not-differentiated", "a.py:1")
+    assert (status, errors) == (2, "error: a.py:1: there is no function around this row\n")

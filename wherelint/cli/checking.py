@@ -64,6 +64,10 @@ def run_check(options: CheckOptions, configuration: Configuration) -> int:
     """Check what the options say, and report it; the exit status. Raises UsageError and ConfigError."""
     if options.show_settings and not options.stdin:
         return _show_settings(options, configuration)
+    if options.add_not_differentiated is not None:
+        from wherelint.cli.place import say_not_differentiated
+
+        return say_not_differentiated(options.add_not_differentiated)
     changes = Changes(options.since) if options.since is not None else None
     if changes is not None:
         options = replace(options, paths=tuple(changes.below(options.paths)), force_exclude=True)

@@ -89,6 +89,10 @@ class CheckOptions:
         "--fix-comment/--no-fix-comment", default=None, help="Say why in a comment above each fix."
     )
     add_noqa: bool = _flag("--add-noqa", help="Silence every finding with a comment.")
+    add_not_differentiated: str | None = _option(
+        "--add-not-differentiated", metavar="PATH:ROW",
+        help="Write a comment that nobody differentiates the function there, and stop.",
+    )  # fmt: skip
     confirm: bool = _flag("--confirm", help="Run each finding under its framework.")
     only_confirmed: bool = _flag("--only-confirmed", help="Show only confirmed findings.")
     device: str = _choice(

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import click
 
+from wherelint.cli.output import CLEAN
 from wherelint.evidence.pieces import LEVELS, Level
 from wherelint.finding import Finding
 from wherelint.io import disk, files
 from wherelint.io.config import Configuration, Overrides, Settings
-from wherelint.io.encoding import UndecodableError, decode
+from wherelint.io.edits import Source
+from wherelint.io.encoding import UndecodableError, decode, encode
 from wherelint.io.notebook import Notebook, in_cell, spelled
 from wherelint.report import text
 from wherelint.report.common import printable
 from wherelint.run import engine
 from wherelint.run.result import add_problems
+from wherelint.suppress.noqa import not_differentiated
 
 _PLACE = re.compile(r"(.+?)(?::cell (\d+))?:(\d+)(?::(\d+))?", re.DOTALL)
 
@@ -66,6 +69,27 @@ def program_at(place: str, config: Path | None, isolated: bool) -> tuple[str, st
     if not 0 < row <= len(program.splitlines()):
         raise click.ClickException(f"{printable(place)}: the file has no such row")
     return program, name, row, settings
+
+
+def say_not_differentiated(place: str) -> int:
+    """Write a comment that nobody differentiates the function around a place; the exit status."""
+    name, _, row, _ = _parts(place)
+    if name.endswith(".ipynb"):
+        raise click.UsageError(f"{name}: write the comment `# wherelint: not-differentiated` into the cell yourself")
+    content = disk.contents(Path(name))
+    try:
+        text, encoding = decode(content)
+        edit = not_differentiated(text, row)
+    except (UndecodableError, SyntaxError, ValueError) as error:
+        raise click.ClickException(f"{printable(name)}: {error}") from None
+    if edit is None:
+        raise click.ClickException(f"{printable(place)}: there is no function around this row")
+    after = encode(Source(text).edited([edit]), encoding, content)
+    problem = None if after is None else files.rewrite(name, content, after)
+    if after is None or problem is not None:
+        raise click.ClickException(problem.message if problem else f"{name}: cannot be written in its encoding")
+    click.echo(f"{printable(name)}:{edit.location.row}: said that nobody differentiates it.")
+    return CLEAN
 
 
 def _parts(place: str) -> tuple[str, int, int, int]:

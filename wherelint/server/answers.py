@@ -11,7 +11,7 @@ from lsprotocol import types
 from wherelint import rules
 from wherelint.finding import Edit, Finding
 from wherelint.report.common import Related, a_level, message_of, related
-from wherelint.report.text import why_fixed, witness_sentence
+from wherelint.report.text import witness_sentence
 from wherelint.server.snapshot import Buffer, Snapshot
 
 SOURCE = "wherelint"
@@ -31,8 +31,14 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 def diagnostics(snapshot: Snapshot, cell: Buffer) -> list[types.Diagnostic]:
-    """The findings in one cell of a snapshot that was checked."""
-    return [diagnostic for _, home, diagnostic in _diagnostics(snapshot) if home is cell]
+    """The findings in one cell of a snapshot that was checked, and why it cannot be read."""
+    found = [diagnostic for _, home, diagnostic in _diagnostics(snapshot) if home is cell]
+    for problem in snapshot.report.problems:
+        place = snapshot.locate(problem.location, problem.location) if problem.error and problem.location else None
+        if place is not None and place[0] is cell:
+            severity = types.DiagnosticSeverity.Error
+            found.append(types.Diagnostic(place[1], problem.message, source=SOURCE, severity=severity))
+    return found
 
 
 def hover(snapshot: Snapshot, uri: str, position: types.Position) -> types.Hover | None:
@@ -41,7 +47,7 @@ def hover(snapshot: Snapshot, uri: str, position: types.Position) -> types.Hover
     found = [(i, d.range) for i, cell, d in _diagnostics(snapshot) if cell.uri == uri and _overlap(d.range, there)]
     if not found:
         return None
-    text = "\n\n---\n\n".join(_explained(snapshot.report.findings[index]) for index, _ in found)
+    text = "\n\n---\n\n".join(_explained(snapshot.report.findings[index], snapshot.change(index)) for index, _ in found)
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), found[0][1])
 
 
@@ -81,10 +87,14 @@ def _quick_fixes(snapshot: Snapshot, index: int, diagnostic: types.Diagnostic) -
     finding = snapshot.report.findings[index]
     fix, comment = snapshot.fix(index), snapshot.comment(index)
     if fix is not None and (edit := workspace_edit(snapshot, fix.edits)):
-        title = f"{finding.code}: {why_fixed(finding, fix)}{_CAVEATS[fix.applicability]}"
+        title = f"Fix {finding.code}: {fix.message}{_CAVEATS[fix.applicability]}"
         yield types.CodeAction(title, kind, [diagnostic], is_preferred=fix.applicability == "safe", edit=edit)
     if comment is not None and (edit := workspace_edit(snapshot, [comment])):
         yield types.CodeAction(f"Silence {finding.code} with # noqa", kind, [diagnostic], edit=edit)
+    said = snapshot.not_differentiated(index)
+    if said is not None and (edit := workspace_edit(snapshot, [said])):
+        title = f"Nobody differentiates {finding.function.rpartition('.')[2]}"
+        yield types.CodeAction(title, kind, [diagnostic], edit=edit)
 
 
 def _diagnostics(snapshot: Snapshot) -> Iterator[tuple[int, Buffer, types.Diagnostic]]:
@@ -113,13 +123,14 @@ def _related(snapshot: Snapshot, finding: Finding, home: Buffer) -> Iterator[typ
             yield types.DiagnosticRelatedInformation(types.Location(cell.uri, where), each.message)
 
 
-def _explained(finding: Finding) -> str:
+def _explained(finding: Finding, change: str) -> str:
     rule = rules.get(finding.code)
     parts = [f"{finding.level}: **{finding.code}** `{finding.name}`: {finding.message}"]
     if finding.witness is not None:
         parts.append("Witness: " + _MARKDOWN.sub(r"\\\1", witness_sentence(finding.witness)))
     if finding.why:
         parts.append(f"Why {a_level(finding.level)}: {finding.why}")
+    parts += [f"```diff\n{change}\n```"] if change else []
     return "\n\n".join([*parts, rule.doc])
 
 

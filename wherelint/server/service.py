@@ -116,8 +116,6 @@ class Server(LanguageServer):
         defects = [message for message in problems if "internal error" in message]
         for message in defects:
             self._log(f"{snapshot.uri}: {message}")
-        if report and problems and not report.findings and not defects:
-            return  # most likely half a statement: what is shown stays until the rest is there
         snapshot.shown = report is not None
         for cell in snapshot.cells:
             found = answers.diagnostics(snapshot, cell) if snapshot.shown else []

@@ -19,8 +19,9 @@ from wherelint.io.edits import split_lines
 from wherelint.io.encoding import decode
 from wherelint.io.files import FixMode, excluded
 from wherelint.io.notebook import Cells
+from wherelint.report.text import change
 from wherelint.run.check import check_source
-from wherelint.suppress.noqa import silence
+from wherelint.suppress.noqa import not_differentiated, silence
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Buffer:
 class Snapshot:
     """A document with everything that is computed of its text, each at most once.
 
-    Only the worker may read what takes time: ``report``, ``fix``, ``comment`` and ``fix_all``. ``cells`` is the text
-    of the document, or the code cells of a notebook, which are one program.
+    Only the worker may read what takes time: ``report``, ``fix``, ``comment``, ``not_differentiated`` and ``fix_all``.
+    ``cells`` is the text of the document, or the code cells of a notebook, which are one program.
     """
 
     def __init__(self, uri: str, path: Path, root: Path, cells: Sequence[Buffer], *, notebook: bool) -> None:
@@ -76,6 +77,17 @@ class Snapshot:
     def comment(self, index: int) -> Edit | None:
         """The comment that silences a finding."""
         return silence(self._program, self.report.findings[index])
+
+    def change(self, index: int) -> str:
+        """The lines that the fix of a finding changes, once it was looked for; nothing that takes time."""
+        if "_offers" not in vars(self):
+            return ""
+        finding = replace(self.report.findings[index], fix=self.fix(index))
+        return "\n".join("".join(text for text, _ in line[1:]) for line in change(self._program, finding))
+
+    def not_differentiated(self, index: int) -> Edit | None:
+        """The comment that says that nobody differentiates the function around a finding."""
+        return not_differentiated(self._program, self.report.findings[index].location.row)
 
     @cached_property
     def fix_all(self) -> list[Edit]:

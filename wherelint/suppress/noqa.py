@@ -131,6 +131,18 @@ def silence(text: str, finding: Finding) -> Edit | None:
     return None
 
 
+def not_differentiated(text: str, row: int) -> Edit | None:
+    """The edit that says that nobody differentiates the innermost function around a row; None where there is none."""
+    functions = [node for node in ast.walk(parsed(text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    around = [node for node in functions if node.lineno <= row <= (node.end_lineno or 0)]
+    for node in sorted(around, key=lambda node: -node.lineno):
+        line = Source(text).lines[node.lineno - 1].rstrip("\r\n")
+        edit = _edit("  # wherelint: not-differentiated", node.lineno, len(line.rstrip()), len(line))
+        if _syntax(Source(text).edited([edit])) == _syntax(text) is not None:
+            return edit
+    return None
+
+
 def _syntax(text: str) -> str | None:
     """What Python reads in a program, whatever its comments; None where it does not parse."""
     try:
