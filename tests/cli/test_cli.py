@@ -364,7 +364,7 @@ def test_list_of_rules(run: Run) -> None:
     assert lines[1].startswith("WL101  unmasked-sqrt          on       A `where` drops")
     listed = json.loads(run("rules", "--output-format", "json")[1])
     assert [rule["code"] for rule in listed] == list(rules.codes())
-    assert listed[0].keys() == {"code", "name", "summary", "default"}
+    assert listed[0].keys() == {"code", "name", "summary", "default", "url", "doc"}
 
 
 def test_version_and_help(run: Run) -> None:

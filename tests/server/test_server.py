@@ -316,7 +316,7 @@ class TestDiagnostics:
         editor.replace(uri, "x,", "jnp.log(x),")
         (found,) = editor.diagnostics(uri)
         assert editor.text_of(uri, found.range) == "jnp.log(x)"
-        (fix,) = (action for title, action in editor.actions(uri, "log").items() if title.startswith("WL102: mask"))
+        (fix,) = (action for title, action in editor.actions(uri, "log").items() if title.startswith("Fix WL102: mask"))
         editor.apply(fix)
         assert "jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), 0.0)" in editor.texts[uri]
         assert editor.diagnostics(uri) == []

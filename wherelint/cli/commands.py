@@ -233,6 +233,19 @@ def clean(cache_dir: Path | None) -> None:
     click.echo(f"{directory}: {f'{size / 1e6:.1f} MB removed' if size else 'no cache of wherelint'}.")
 
 
+@cli.command()
+@click.argument("of", type=click.Choice(["configuration", "report"]))
+@output_file_option
+def schema(of: str, output_file: Path | None) -> None:
+    """Print the JSON schema of [tool.wherelint], or of the JSON report."""
+    import json
+
+    from wherelint.io import schema
+
+    made = schema.configuration() if of == "configuration" else schema.report()
+    put(json.dumps(made, indent=2) + "\n", output_file)
+
+
 @cli.command("rules")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @output_file_option
@@ -243,7 +256,7 @@ def list_rules(output_format: str, output_file: Path | None) -> None:
     from wherelint import rules
 
     most = max(len(rule.name) for rule in rules.RULES)
-    keys = ("code", "name", "summary", "default")
+    keys = ("code", "name", "summary", "default", "url", "doc")
     if output_format == "json":
         lines = [json.dumps([{key: getattr(rule, key) for key in keys} for rule in rules.RULES], indent=2)]
     else:
