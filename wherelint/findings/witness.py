@@ -59,7 +59,7 @@ def spoken(found: Sequence[Leaf]) -> dict[Leaf, str]:
 
 def variable(leaf: Leaf) -> str:
     """The variable of an input that is a result, or an item by its key; of others their name, such as ``self.x``."""
-    return leaf.called if leaf.called and any(each in leaf.name for each in "(\"'") else _short(leaf.name)
+    return leaf.called if leaf.called and any(each in leaf.name for each in "(\"' ") else _short(leaf.name)
 
 
 def _is_unnamed(leaf: Leaf) -> bool:

@@ -11,6 +11,7 @@ from wherelint.rules import SITE
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: dict[str, Any] = {"type": "string"}
+_TRUTH = {"type": "boolean"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _CODES = {"type": "array", "items": {"type": "string", "pattern": "^(ALL|WL[0-9]*)$"}}
 _LEVEL = {"enum": list(LEVELS)}
@@ -18,7 +19,7 @@ _LEVEL = {"enum": list(LEVELS)}
 _OF_READERS: dict[str, dict[str, Any]] = {
     "_path": _TEXT,
     "_codes": _CODES,
-    "_boolean": {"type": "boolean"},
+    "_boolean": _TRUTH,
     "_level": _LEVEL,
     "_strings": _TEXTS,
     "_per_file_ignores": {"type": "object", "additionalProperties": _CODES},
@@ -73,7 +74,7 @@ def report() -> dict[str, Any]:
             "verdict": {"enum": verdicts}, "reason": _or_null(_TEXT), "device": _or_null(_TEXT),
             "framework_version": _or_null(_TEXT), "at": by_name,
             "modes": {"type": "object", "additionalProperties": outcome},
-            "after_fix": _or_null(_record(dict.fromkeys(("value_unchanged", "gradient_finite"), {"type": "boolean"}))),
+            "after_fix": _or_null(_record({"value_unchanged": _TRUTH, "gradient_finite": _TRUTH})),
         }
     )  # fmt: skip
     related = {"type": "object", "properties": {**span, "filename": _TEXT, "message": _TEXT}, "required": list(span)}
