@@ -84,3 +84,11 @@ def test_the_recipe_on_a_local_cluster(project: Path, capsys: pytest.CaptureFixt
         f"{folder}: {{'WL101': 1}}, 0 problems" if i % 2 else f"{folder}: {{}}, 0 problems"
         for i, folder in enumerate(folders)
     ]
+
+
+def test_a_result_in_a_format(project: Path) -> None:
+    (project / "a.py").write_text(UNSAFE)
+    result = wherelint.check_paths(["."])
+    assert result.render("pylint").startswith("a.py:5: [WL101(unmasked-sqrt), error] sqrt")
+    with pytest.raises(KeyError):
+        result.render("full")

@@ -58,6 +58,15 @@ class Result:
         """The findings that were fixed."""
         return tuple(finding for report in self.reports for finding in report.fixed)
 
+    def render(self, style: str) -> str:
+        """The report in a format of ``--output-format``, by its name; KeyError for ``full``, ``concise`` and others."""
+        from wherelint import rules
+        from wherelint.report.formats import FORMATS
+        from wherelint.version import __version__
+
+        texts = {report.filename: report.text for report in self.reports}
+        return FORMATS[style](self.findings, self.problems, rules.RULES, __version__, texts)
+
     @property
     def hidden(self) -> int:
         """How many findings were left out because they ran without gradients."""
