@@ -327,6 +327,11 @@ def test_problem_lines() -> None:
     assert text.problem_line(Problem("a.py", "is odd", error=False)) == "warning: a.py: is odd"
 
 
+def test_a_line_is_printed_once() -> None:
+    elsewhere = replace(FINDING, select=replace(FINDING.select, location=Location(9, 1)))
+    assert list(text.concise_lines([FINDING, elsewhere, WARNING])) == [text.concise(FINDING), text.concise(WARNING)]
+
+
 def test_statistics() -> None:
     fixed = replace(FINDING, fix=Fix("safe", "mask `x`", (Edit("y", Location(1, 2), Location(1, 3)),)))
     findings = [NOTE, NOTE, NOTE, WARNING, replace(FINDING, code="WL103", name="unmasked-division"), FINDING, fixed]

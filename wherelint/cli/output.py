@@ -101,7 +101,7 @@ def _write(style: str, result: Result, options: CheckOptions, stream: TextIO) ->
     elif options.statistics:
         click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
     elif style == "concise":
-        text.write(map(text.concise, findings), stream, color=color)
+        text.write(text.concise_lines(findings), stream, color=color)
     else:
         width = text.columns() if stream.isatty() else 80
         helps = {rule.code: rule.help for rule in rules.RULES}

@@ -36,7 +36,8 @@ def confirm(
     problems: list[str] = []
     by_framework: dict[str, list[int]] = {}
     for index, finding in enumerate(findings):
-        by_framework.setdefault(finding.framework, []).append(index)
+        if finding.op != "noqa":  # a comment has nothing to run
+            by_framework.setdefault(finding.framework, []).append(index)
     for framework, indices in by_framework.items():
         unusable: list[str] = []
         with Harness(framework, device, limits) as harness:
@@ -49,7 +50,7 @@ def confirm(
                 found[index] = max(verdicts, key=lambda each: (each.refutes_fix, each.verdict == "confirmed"))
                 progress(len(found))
         problems += unusable
-    return [replace(finding, confirmation=found[index]) for index, finding in enumerate(findings)], problems
+    return [replace(finding, confirmation=found.get(index)) for index, finding in enumerate(findings)], problems
 
 
 def _confirmation(snippet: Snippet | str, harness: Harness, unusable: list[str]) -> Confirmation:

@@ -118,6 +118,11 @@ def concise(finding: Finding) -> Line:
     return [*_head(finding), code, (fixable_mark(finding), "path"), (f" {message_of(finding)}{mark}", "")]
 
 
+def concise_lines(findings: Iterable[Finding]) -> Iterable[Line]:
+    """A line a finding, each once: an operation may be dropped by several selections."""
+    return {"".join(piece for piece, _ in line): line for line in map(concise, findings)}.values()
+
+
 def evidence_line(finding: Finding) -> str:
     """The score of a finding and the evidence behind it, on one line."""
     what = ", ".join(finding.evidence) or "nothing against it"
