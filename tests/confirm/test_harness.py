@@ -448,7 +448,7 @@ def findings(count: int = 3) -> list[Finding]:
 def test_a_comment_is_nothing_that_runs() -> None:
     made = found_in("import jax.numpy as jnp\n\n\ndef f(x):\n    return jnp.abs(x)  # noqa: WL101\n")
     assert [finding.code for finding in made] == ["WL001"]
-    assert confirm(made) == (list(made), [])
+    assert confirming.confirm(made) == (list(made), [])
 
 
 def outcomes(made: Sequence[Finding]) -> list[Confirmation]:
