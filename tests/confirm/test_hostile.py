@@ -220,6 +220,7 @@ SHADOWS = ("jax", "jaxlib", "torch", "tensorflow", "keras", "sitecustomize", "us
 CONFIGURATION = """\
 [tool.wherelint]
 level = "note"
+fail-on = "note"
 per-file-ignores = { "{0.__class__}*.py" = ["WL1"], "$(touch MARK2)" = ["WL2"] }
 
 [tool.wherelint.aliases]

@@ -38,6 +38,13 @@ def test_nothing_changed(run: Run, repository: Path) -> None:
     assert found(run, "--since", "main") == []
 
 
+def test_before_the_first_commit_everything_is_new(run: Run, project: Path) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": UNSAFE})
+    git("init", "-q", "-b", "main")
+    git("add", "a.py")
+    assert found(run, "--since", "HEAD") == [("a.py", 5), ("b.py", 5)]
+
+
 def test_functions_around_changed_rows(run: Run, repository: Path) -> None:
     text = UNSAFE + OTHER
     (repository / "a.py").write_text(text.replace("def g(x):\n", 'def g(x):\n    """Changed."""\n'))

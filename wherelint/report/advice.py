@@ -19,7 +19,7 @@ def advice(finding: Finding, text: str) -> str | None:
     source = Source(text)
     if finding.end_location.row > len(source.lines) or finding.select.end_location.row > len(source.lines):
         return None
-    with suppress(SyntaxError, ValueError, RecursionError):
+    with suppress(SyntaxError, ValueError, RecursionError, AssertionError):  # no expression; no place in this text
         select = _expression(source, finding.select.location, finding.select.end_location)
         operation = _expression(source, finding.location, finding.end_location)
         if not isinstance(select, ast.Call) or len(select.args) < 3:

@@ -24,7 +24,10 @@ class Changes:
 
     def __init__(self, revision: str) -> None:
         self._revision = revision
-        commit = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}").strip()
+        named = "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"
+        # Before the first commit everything is new.
+        nothing = revision == "HEAD" and bool(self._git("symbolic-ref", "--quiet", "HEAD", failing=True))
+        commit = self._git(*named, failing=nothing).strip() or self._git("hash-object", "-t", "tree", "--stdin").strip()
         # Of a shallow clone the common ancestor may be unknown.
         self._base = (self._git("merge-base", commit, "HEAD", failing=True) or commit).strip()
         self._top = self._git("rev-parse", "--show-toplevel").removesuffix("\n")
