@@ -89,6 +89,8 @@ class Fix:
 
 #: What a finding is about and what its fix writes, wherever in the file they stand.
 FixKey = tuple[str, str, str, tuple[str, ...]]
+#: Where a finding comes in the output.
+SortKey = tuple[str, Location, str, Location, Location]
 REFUTED, UNRUN = "a run under the framework refuted it", "it could not be run"
 
 
@@ -238,7 +240,7 @@ class Finding:
         """Whether it is shown unless the settings ask for more or for less."""
         return self.reaches("warning")
 
-    def sort_key(self) -> tuple[str, Location, str, Location, Location]:
+    def sort_key(self) -> SortKey:
         """Order of the output: by file, then place, then code; what one row is divided by twice begins at one place."""
         return (self.filename, self.location, self.code, self.select.location, self.end_location)
 
@@ -279,3 +281,5 @@ class FileReport:
     skipped: str = field(default="", compare=False)
     #: How many findings were left out because they ran without gradients.
     hidden: int = 0
+    #: The fixes of its findings as they are offered, before they are laid out.
+    offers: tuple[Fix | None, ...] = field(default=(), compare=False, repr=False)

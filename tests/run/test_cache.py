@@ -553,7 +553,7 @@ class TestRunsAtOnce:
                 output, errors = ran.communicate(timeout=60)
                 assert (ran.returncode, errors) == (1, b"")
                 assert output.startswith(name.encode())
-            assert {len(entry) for entry in entries()} == {9}
+            assert {len(entry) for entry in entries()} == {10}
             (project / PACK.parent).chmod(0o700)
         assert not list((project / PACK.parent).glob("*.tmp"))
         check(*names)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from wherelint.finding import Edit, Finding, Fix, FixKey
+from wherelint.finding import Edit, Finding, Fix, FixKey, SortKey
 from wherelint.fix import offered_for, work_budget
 from wherelint.fix.layout import wrapped
 from wherelint.fix.messages import ALONE, ROUNDS, TOO_MANY, refused
@@ -41,6 +41,8 @@ class Allowed:
     codes: Collection[str] | None = None
     #: Whether a comment says why.
     comment: bool = False
+    #: What is offered at first, where that is known.
+    offers: Mapping[SortKey, Fix | None] = field(default_factory=dict)
 
 
 def fixpoint(
@@ -61,7 +63,8 @@ def fixpoint(
         chosen: Chosen = []
         left: list[Finding] = []
         taken = Taken(seen.analysis.module) if seen.analysis is not None else None
-        for finding, offer in zip(seen.shown, _offered(seen, whole, allowed, refusals), strict=True):
+        known = allowed.offers if number == 0 else {}
+        for finding, offer in zip(seen.shown, _offered(seen, whole, allowed, refusals, known), strict=True):
             why = allowed.refuted.get(replace(finding, fix=offer).fix_key())
             fix = refused(why) if why else given_up.get(finding.sort_key(), offer)
             is_allowed = fix is not None and fix.edits and fix.applicability in grades
@@ -82,13 +85,18 @@ def fixpoint(
     return text, replace(seen, shown=tuple(left)), tuple(fixed)
 
 
-def _offered(seen: View, whole: WorkBudget, allowed: Allowed, refusals: dict[object, Fix]) -> list[Fix | None]:
+def _offered(
+    seen: View, whole: WorkBudget, allowed: Allowed, refusals: dict[object, Fix], known: Mapping[SortKey, Fix | None]
+) -> list[Fix | None]:
     """What is offered for each finding. ``refusals``, known by statement, hold as long as no fix changes that."""
     if seen.analysis is None:
         return [f.fix for f in seen.shown]
     places = [_statement(seen.analysis.module, finding) for finding in seen.shown]
     shown = [replace(f, fix=f.fix or refusals.get(place)) for f, place in zip(seen.shown, places, strict=True)]
-    offered = offered_for(seen.analysis, shown, allowed.codes, whole, comment=allowed.comment)
+    if all(finding.sort_key() in known for finding in shown):
+        offered = [known[finding.sort_key()] for finding in shown]
+    else:
+        offered = offered_for(seen.analysis, shown, allowed.codes, whole, comment=allowed.comment)
     for place, fix in zip(places, offered, strict=True):
         if fix is not None and not fix.edits and fix != refused(TOO_MANY):
             refusals[place] = fix

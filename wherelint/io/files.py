@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from wherelint.finding import FixKey, Problem
+from wherelint.finding import Fix, FixKey, Problem, SortKey
 from wherelint.io.config import Configuration, Settings, relative_to
 from wherelint.io.disk import ChangedError, contents, leads_out, project_root, replace
 from wherelint.io.patterns import Patterns
@@ -31,6 +31,8 @@ class Target:
     refuted: Mapping[FixKey, str] = field(default_factory=dict)
     #: Whether what is fixed is shown, and no file is written.
     only_shown: bool = False
+    #: The fixes that are offered for findings, by where these stand: what is only shown need not look for them again.
+    offers: Mapping[SortKey, Fix | None] = field(default_factory=dict)
 
 
 def discover(

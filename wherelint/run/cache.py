@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from wherelint import isolated, rules
-from wherelint.finding import FileReport, Finding, Problem, Skipped
+from wherelint.finding import FileReport, Finding, Fix, Problem, Skipped
 from wherelint.frontend.options import Budget
 from wherelint.frontend.sources import package, programs, texts
 from wherelint.io import disk
@@ -77,6 +77,16 @@ class Cache:
                 return report
         return None
 
+    def with_offers(self, target: Target) -> Target:
+        """A target of which fixes are only shown, with those that are offered, if they are known."""
+        if not target.only_shown:
+            return target
+        report = self.find(replace(target, fix_mode="offer"))
+        if report is None or len(report.offers) != len(report.findings):
+            return target
+        known = zip(report.findings, report.offers, strict=True)
+        return replace(target, offers={finding.sort_key(): fix for finding, fix in known})
+
     def keep(self, target: Target, report: FileReport, trace: Trace) -> None:
         """Remember a report, which has to be the one that checking the file gives."""
         path = os.path.join(self._here, target.name)
@@ -91,6 +101,7 @@ class Cache:
             plain(report.problems),
             _written(report.fixed),
             report.after.decode("latin-1"),
+            plain(report.offers),
         ]
         entry = [key, path, trace.content, reads, report.skipped, *(about if any(about) else [])]
         self._ours[key] = json.dumps(entry, separators=(",", ":")).encode()
@@ -132,11 +143,12 @@ class Cache:
         if not about:
             return FileReport(name, skipped=_SKIPPED[skipped])
         found, problems, fixed = _read(about[0]), decoder(tuple[Problem, ...])(about[1]), _read(about[2])
+        offers = decoder(tuple[Fix | None, ...])(about[4])
         codes, places = target.settings.codes_for(Path(path)), [p for f in (*found, *fixed) for p in f.places]
         names = {each.filename for each in (*places, *problems)}
         if names != {name} or not codes.issuperset(place.code for place in places):
             return None  # it is about something else
-        report = FileReport(name, found, problems, fixed=fixed, skipped=_SKIPPED[skipped])
+        report = FileReport(name, found, problems, fixed=fixed, skipped=_SKIPPED[skipped], offers=offers)
         if fixed:
             before, after = disk.contents(Path(path)), about[3].encode("latin-1")
             return replace(report, before=before, after=after, text=_text(after, name))

@@ -22,7 +22,7 @@ import wherelint.findings
 from wherelint import rules
 from wherelint.defects import DEFECT, describe
 from wherelint.evidence import pieces
-from wherelint.finding import FileReport, Finding, FixKey, Location, Problem
+from wherelint.finding import FileReport, Finding, Fix, FixKey, Location, Problem
 from wherelint.frontend.options import Budget, DetectOptions
 from wherelint.io.config import Settings, line_length
 from wherelint.io.encoding import UndecodableError, decode, encode, parsed
@@ -111,8 +111,9 @@ class _Stages:
             return FileReport(self._target.name, problems=(Problem(self._target.name, why, error=False),)), self._text
         seen = self._look(self._text)
         applied = self._fix(Applied(self._text, seen))
-        findings = self._annotate(applied)
-        return self._report(applied, findings)
+        findings, offers = self._annotate(applied)
+        report, text = self._report(applied, findings)
+        return replace(report, offers=() if self._notebook else offers), text
 
     def _look(self, text: str) -> View:
         """What is found in a text and shown of it."""
@@ -136,15 +137,19 @@ class _Stages:
 
             codes, width = self._settings.fixed_codes, line_length(self._path.parent)
             comment, refuted = self._settings.fix_comment, self._target.refuted
-            allowed = Allowed(mode == "unsafe", refuted, with_snippets, width, codes, comment)
+            allowed = Allowed(mode == "unsafe", refuted, with_snippets, width, codes, comment, self._target.offers)
             return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
         return before
 
-    def _annotate(self, applied: Applied) -> tuple[Finding, ...]:
-        """The findings that are left, each with its fix, its program and its plot, unless nobody will see them."""
+    def _annotate(self, applied: Applied) -> tuple[tuple[Finding, ...], tuple[Fix | None, ...]]:
+        """The findings that are left, each with its fix, its program and its plot, unless nobody will see them.
+
+        And the fixes as they were offered, before they were laid out.
+        """
         shown, analysis, mode = applied.seen.shown, applied.seen.analysis, self._target.fix_mode
+        offered: list[Fix | None] = []
         if not shown or analysis is None or mode in ("no", "silence"):
-            return shown
+            return shown, ()
         if mode == "offer":
             from wherelint.fix import offered_for, work_budget
 
@@ -159,7 +164,7 @@ class _Stages:
         from wherelint.confirm.plots import with_plot
         from wherelint.confirm.snippet import with_snippets
 
-        return tuple(with_plot(analysis, with_snippets(analysis, finding)) for finding in shown)
+        return tuple(with_plot(analysis, with_snippets(analysis, finding)) for finding in shown), tuple(offered)
 
     def _report(self, applied: Applied, findings: tuple[Finding, ...]) -> tuple[FileReport, str]:
         name, (text, seen, fixed) = self._target.name, applied

@@ -70,7 +70,8 @@ def check_targets(
                 progress(len(reports))
     found = len(reports)
     missing = [index for index in range(len(targets)) if index not in reports]
-    checked = _check([targets[index] for index in missing], jobs, lambda done: progress(found + done))
+    left = [targets[index] if known is None else known.with_offers(targets[index]) for index in missing]
+    checked = _check(left, jobs, lambda done: progress(found + done))
     for index, (report, trace) in zip(missing, checked, strict=True):
         reports[index] = report
         if known is not None and trace is not None:
