@@ -473,7 +473,8 @@ def test_what_was_measured_or_said_decides_alone(other: Evidence) -> None:
 def test_why_is_what_speaks_for_it_and_weighs_most_against_it() -> None:
     direct, below, padding = Evidence.DIRECT, Evidence.BELOW_ZERO, Evidence.PADDING
     assert why([]) == ""
-    assert why([direct, Evidence.AT_BOUNDARY]) == "the condition tests the operand that is singular"
+    assert why([direct, Evidence.AT_BOUNDARY, Evidence.RETURNED]) == direct.sentence
+    assert why([direct, Evidence.AT_BOUNDARY]) == f"{direct.sentence}, but little else speaks for it"
     assert why([direct, below]) == f"{direct.sentence}, but an input has to be below zero"
     assert why([direct, padding, below, Evidence.TEST]) == f"{direct.sentence}, but the code is a test"
     assert why([below]) == "an input has to be below zero"
@@ -497,6 +498,14 @@ COMMENT = "# wherelint: not-differentiated"
         (f"def f(\n    x,  {COMMENT}\n):\n    return torch.where(x > 0, 1 / x, 0.0)", True),
         (f"class A:  {COMMENT}\n    def f(self, x):\n        return torch.where(x > 0, 1 / x, 0.0)", True),
         (f"{COMMENT}\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"{COMMENT}\n@decorated\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", True),
+        (f"{COMMENT}\n\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", True),  # of the whole file
+        (f"{COMMENT}\ndef g(x):\n    return x\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", False),
+        (
+            f"class A:\n  {COMMENT}\n  def g(self): ...\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)",
+            False,
+        ),
+        (f"class A:\n    {COMMENT}\n    def f(self, x):\n        return torch.where(x > 0, 1 / x, 0.0)", True),
         (f"def f(x):\n    return torch.where(x > 0, 1 / x, 0.0)  {COMMENT}", False),
         (f"def g(x):  {COMMENT}\n    return x\ndef f(x):\n    return torch.where(x > 0, 1 / x, 0.0)", False),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import UNSAFE, Run, write
 
-from wherelint.finding import Finding, Location, Selection
+from wherelint.finding import FileReport, Finding, Location, Selection
 from wherelint.io.config import Settings
 from wherelint.io.edits import Source
 from wherelint.run.check import check_source
@@ -152,6 +152,8 @@ def test_a_comment_for_files_that_stands_behind_code_hides_no_other() -> None:
         ("# wherelint: nqoa: WL101", "unknown directive 'nqoa'; did you mean 'noqa'?"),
         ("# wherelint: ignore[WL101]", "unknown directive 'ignore'; write `# noqa: WL101`"),
         ("#wherelint:disable", "unknown directive 'disable'; write `# wherelint: noqa`"),
+        ("# wherelint: not differentiated", "unknown directive 'not'; did you mean 'not-differentiated'?"),
+        ("# wherelint: differentiated", "unknown directive 'differentiated': it is a key of the configuration"),
         ("# wherelint: noqa", None),
         ("# wherelint: not-differentiated", None),
         ("# wherelint: see the issue", None),
@@ -189,6 +191,24 @@ def test_where_it_is_said_that_nobody_differentiates(text: str, row: int, after:
         assert (edit and Source(text).edited([edit])) == (after or None)
 
 
+@pytest.mark.parametrize(
+    ("comment", "why"),
+    [
+        ("# wherelint: ignore", "unknown directive 'ignore'; write `# noqa`"),
+        ("# wherelint: noqa", "this silences nothing on a line of code; write `# noqa`"),
+        ("# wherelint: noqa: WL101", "this silences nothing on a line of code; write `# noqa: WL101`"),
+    ],
+)
+def test_what_is_advised_beside_code_works(comment: str, why: str) -> None:
+    def checked(comment: str) -> FileReport:
+        return check_source(f"{UNSAFE.rstrip()}  {comment}\n".encode(), "a.py", Settings())
+
+    assert [problem.message for problem in checked(comment).problems] == [why]
+    assert len(checked(comment).findings) == 1
+    advised = checked(why.partition("`")[2].rstrip("`"))
+    assert (advised.findings, advised.problems) == ((), ())
+
+
 def test_the_command_says_it(wherelint: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     assert wherelint("check")[0] == 1
@@ -198,5 +218,8 @@ def test_the_command_says_it(wherelint: Run, project: Path) -> None:
         "",
     )
     assert wherelint("check")[0] == 0
+    text = (project / "a.py").read_text()
+    assert wherelint("check", "--add-not-differentiated", "a.py:5") == (0, "a.py:4: says so already.\n", "")
+    assert (project / "a.py").read_text() == text
     status, _, errors = wherelint("check", "--add-not-differentiated", "a.py:1")
     assert (status, errors) == (2, "error: a.py:1: there is no function around this row\n")

@@ -84,6 +84,9 @@ def say_not_differentiated(place: str) -> int:
         raise click.ClickException(f"{printable(name)}: {error}") from None
     if edit is None:
         raise click.ClickException(f"{printable(place)}: there is no function around this row")
+    if edit.content.strip() in text.split("\n")[edit.location.row - 1]:
+        click.echo(f"{printable(name)}:{edit.location.row}: says so already.")
+        return CLEAN
     after = encode(Source(text).edited([edit]), encoding, content)
     problem = None if after is None else files.rewrite(name, content, after)
     if after is None or problem is not None:

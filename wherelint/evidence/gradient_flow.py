@@ -16,6 +16,7 @@ from wherelint.evidence.names import DATA, is_configured, words_of
 from wherelint.evidence.pieces import Evidence
 from wherelint.evidence.reach import reach
 from wherelint.frontend.module import Module
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
 from wherelint.interpret.values import Origin
 from wherelint.search.batch import Hazard
@@ -97,16 +98,25 @@ def known_beforehand(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]
 
 
 def _is_marked(origin: Origin) -> bool:
-    """Whether a comment says so of the file, or in the head of a class or function around."""
+    """Whether a comment says so of the file, or in the head of a class or function around, or directly above it."""
     text = origin.block.module.text
     lines = text.split("\n")
-    if any(_MARK.match(line) for line in lines):
+    tree = ast.parse(text)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (*FUNCTION_DEFS, ast.ClassDef))]
+    #: The row above each, if a mark stands there: it is of this one alone.
+    above = {row for node in nodes if (row := _first(node) - 1) > 0 and _MARK.match(lines[row - 1].strip())}
+    if any(_MARK.match(line) and row not in above for row, line in enumerate(lines, 1)):
         return True
     row = origin.block.region(origin.node)[0].row
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            head = lines[first - 1 : max(node.lineno, node.body[0].lineno - 1)]
-            if first <= row <= node.end_lineno and any(map(_MARK.search, head)):
-                return True
+    for node in nodes:
+        first, last = _first(node), max(node.lineno, node.body[0].lineno - 1)
+        head = [each for each in range(first, last + 1) if each not in above]
+        is_said = first - 1 in above or any(_MARK.search(lines[each - 1]) for each in head)
+        if is_said and first <= row <= (node.end_lineno or 0):
+            return True
     return False
+
+
+def _first(node: FunctionDef | ast.ClassDef) -> int:
+    """The row at which a function or class begins, with its decorators."""
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])

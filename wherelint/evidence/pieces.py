@@ -132,4 +132,7 @@ def why(evidence: Iterable[Evidence]) -> str:
     known = [each for each in Evidence if each in frozenset(evidence) and each not in _NO_REASONS]
     against = sorted((each for each in known if each.weight < 0), key=lambda each: each.weight)
     sides = [each for each in known if each.weight > 0][:1], against[:1]
-    return ", but ".join(each.sentence for side in sides for each in side)
+    told = [each.sentence for side in sides for each in side]
+    if known and not against and level(known) != "error":
+        told.append("little else speaks for it")
+    return ", but ".join(told)

@@ -91,9 +91,9 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
 
 
 def without_known(result: Result, settings: Callable[[Path], Settings]) -> Result:
-    """The result without what the baselines of its files know. Raises ConfigError."""
+    """The result without what the baselines of its files know. Raises ConfigError, also where nothing was found."""
     of = {r.filename: settings(Path(os.path.abspath(r.filename)).parent).baseline for r in result.reports}
-    paths = {path for path in of.values() if path is not None}
+    paths = {path for path in (*of.values(), settings(Path.cwd()).baseline) if path is not None}
     if not paths:
         return result
     from wherelint.suppress.baseline import Baseline

@@ -94,13 +94,22 @@ def unknown_directives(text: str) -> Iterator[tuple[Location, str]]:
     """Where comments for wherelint say what it does not know, and what was meant."""
     for token in _tokens(text) if "wherelint" in text.lower() else ():
         match = _DIRECTIVE.match(token.string) if token.type == tokenize.COMMENT else None
-        word = match["word"].lower() if match else "noqa"
-        if match is None or word in _DIRECTIVES:
+        if match is None:
             continue
+        word, is_alone = match["word"].lower(), not token.line[: token.start[1]].strip()
         codes = re.findall(r"WL\d+", match["rest"].upper())
+        noqa = f"# noqa: {', '.join(codes)}" if codes else "# wherelint: noqa" if is_alone else "# noqa"
+        if word == "noqa" and not is_alone:
+            why = f"this silences nothing on a line of code; write `{noqa}`"
+            yield Location(token.start[0], token.start[1] + 1), why
+        hint = ""
         if word in _SYNONYMS:
-            hint = f"; write `# noqa: {', '.join(codes)}`" if codes else "; write `# wherelint: noqa`"
-        else:
+            hint = f"; write `{noqa}`"
+        elif word == "not" and match["rest"].strip().lower().startswith("differentiated"):
+            hint = "; did you mean 'not-differentiated'?"
+        elif word == "differentiated":
+            hint = ": it is a key of the configuration"
+        elif word not in _DIRECTIVES:
             hint = did_you_mean(word, _DIRECTIVES)
         if hint:  # else it is a comment like any other
             yield Location(token.start[0], token.start[1] + 1), f"unknown directive {word!r}{hint}"

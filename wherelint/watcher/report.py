@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Environment variables by which launchers number the processes of one program.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
+#: What an earlier run may have left beside its report.
+_OF_ANOTHER_RUN = ("arguments.npz", "function.bin", "operands.pt", "repro.py")
 
 
 class Reporter:
@@ -100,6 +102,8 @@ class Reporter:
         directory = self.output_dir / _process().replace(" ", "-") / str(len(self.reports))
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            for name in _OF_ANOTHER_RUN:
+                (directory / name).unlink(missing_ok=True)
             disk.write(self.output_dir / ".gitignore", b"*\n")
             text = [_headline(hit), str(found.report), found.note, *(f"lost: {name}" for name in found.lost)]
             disk.write(directory / "report.txt", "".join(f"{line}\n" for line in text if line).encode())
