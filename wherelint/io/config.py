@@ -365,7 +365,7 @@ KEYS = {
     "differentiated": Key(
         _strings,
         '["src/soft/"]',
-        "Files in which gradients matter, whatever their names say. This key goes before `not-differentiated`.",
+        "Files in which gradients matter, whatever their names say. This key overrides `not-differentiated`.",
     ),
     "not-differentiated": Key(_strings, '["tools/"]', "Files in which nobody takes a gradient."),
     "gradient-coverage": Key(
