@@ -347,7 +347,7 @@ def test_statistics() -> None:
 
 
 def test_json_has_the_documented_fields() -> None:
-    rendered = json.render([replace(FINDING, evidence=("at the boundary", "direct"))])
+    rendered = json.render([replace(FINDING, evidence=("at the boundary", "direct", "returned"))])
     (finding,) = stdlib_json.loads(rendered)
     assert finding == {
         "url": "https://wherelint.readthedocs.io/en/stable/rules/WL101/",
@@ -365,9 +365,9 @@ def test_json_has_the_documented_fields() -> None:
         "modes": [],
         "op": "sqrt",
         "severity": "error",
-        "score": 0.63,
+        "score": 0.76,
         "why": "the condition tests the operand that is singular",
-        "evidence": ["at the boundary", "direct"],
+        "evidence": ["at the boundary", "direct", "returned"],
         "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}, "conditions": [], "unknown": []},
         "noqa_row": 5,
         "fix": None,

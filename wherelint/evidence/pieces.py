@@ -129,10 +129,11 @@ def reaches(level: Level, other: Level) -> bool:
 
 def why(evidence: Iterable[Evidence]) -> str:
     """What speaks for a finding, and what weighs most against it, in a sentence; empty where nothing is known of it."""
-    known = [each for each in Evidence if each in frozenset(evidence) and each not in _NO_REASONS]
+    every = frozenset(evidence)
+    known = [each for each in Evidence if each in every and each not in _NO_REASONS]
     against = sorted((each for each in known if each.weight < 0), key=lambda each: each.weight)
     sides = [each for each in known if each.weight > 0][:1], against[:1]
     told = [each.sentence for side in sides for each in side]
-    if known and not against and level(known) != "error":
+    if known and not against and level(every) != "error":
         told.append("little else speaks for it")
     return ", but ".join(told)
