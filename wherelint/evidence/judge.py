@@ -52,7 +52,7 @@ class Outlook:
 
     def may_reach(self, evidence: Iterable[Evidence]) -> bool:
         """Whether a hazard that was found scores what is asked for."""
-        return self.reaches(self.most(evidence, _FOR))
+        return self.reaches(worth({*self.known, *evidence}))
 
     def reaches(self, score: float) -> bool:
         """Whether a score is one that is asked for."""

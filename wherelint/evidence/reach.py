@@ -26,17 +26,7 @@ TAKERS = frozenset(
 #: Those of them that differentiate the function that they are given, and nothing else of the code around them.
 _OF_FUNCTIONS = frozenset(name for name in TAKERS if re.search("grad|hessian|jac|linearize|vjp", name))
 #: Words without one of which a project differentiates nothing; the most frequent first.
-_TRAINING = (
-    "backward",
-    "grad",
-    "value_and_grad",
-    "GradientTape",
-    "optim",
-    "fit",
-    "minimize",
-    "Trainer",
-    *sorted(TAKERS),
-)
+_TRAINING = ("backward", "grad", "optim", "fit", "Trainer", *sorted(TAKERS))
 #: A project of fewer files may be the beginning of one.
 _FEW_FILES = 10
 _CUTS = frozenset({"inference_mode", "no_grad"})
@@ -134,11 +124,8 @@ def _is_differentiated(module: Module, name: _Name, callee: str) -> bool:
         return not TAKERS.isdisjoint(module.once(_mentioned))
     words = module.syntax.words(function)
     takers = TAKERS & (words.names | words.attributes)
-    if takers and not (callee and takers <= _OF_FUNCTIONS):
-        return True
-    if takers and _is_handed_over(function, callee):
-        return True
-    if any(map(_LOSS.search, name)):
+    is_of_all = not callee or not takers <= _OF_FUNCTIONS
+    if (takers and (is_of_all or _is_handed_over(function, callee))) or any(map(_LOSS.search, name)):
         return True
     return name[-1] in _FORWARD and inherits(name[0], module, _MODULE)
 
