@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,7 +16,6 @@ import click
 
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
-from wherelint.version import __version__
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -90,13 +90,14 @@ def _write(style: str, result: Result, options: CheckOptions, stream: TextIO) ->
     from wherelint import rules
     from wherelint.report import text
 
-    findings = () if options.fix_only else result.findings
+    if options.fix_only:
+        result = replace(result, reports=tuple(replace(report, findings=()) for report in result.reports))
+    findings = result.findings
     color = use_color(options.color, stream)
     if options.statistics and style == "json":
         click.echo(text.statistics_json(findings), file=stream)
     elif style in FORMATS:
-        texts = {report.filename: report.text for report in result.reports}
-        if written := FORMATS[style](findings, result.problems, rules.RULES, __version__, texts):
+        if written := result.render(style):
             click.echo(written, file=stream)
     elif options.statistics:
         click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
@@ -105,7 +106,7 @@ def _write(style: str, result: Result, options: CheckOptions, stream: TextIO) ->
     else:
         width = text.columns() if stream.isatty() else 80
         helps = {rule.code: rule.help for rule in rules.RULES}
-        for report in () if options.fix_only else result.reports:
+        for report in result.reports:
             text.write(text.full(report, helps, width), stream, color=color)
 
 
