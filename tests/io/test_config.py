@@ -150,7 +150,7 @@ def test_isolated_and_config_ignore_what_lies_nearer(project: Path) -> None:
         (Settings(select=()), set()),
         (Settings(select=(), extend_select=("WL101",)), {"WL101"}),
         (Settings(select=("",)), {rule.code for rule in rules.RULES}),
-        (Settings(select=("WL30",)), {"WL301", "WL303"}),
+        (Settings(select=("WL30",)), {"WL301", "WL303", "WL305"}),
         (Settings(extend_select=("WL4",)), DEFAULT_CODES | {"WL401", "WL402"}),
         (Settings(ignore=("WL1",)), {code for code in DEFAULT_CODES if not code.startswith("WL1")}),
         (

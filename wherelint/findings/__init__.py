@@ -44,7 +44,7 @@ def analyse(
     from wherelint.frontend import screen
 
     markers = (*screen.MARKERS, *(alias.split(".", 1)[0] for alias in options.aliases))
-    everything = bool(options.opt_in & screen.CUTS)
+    everything = bool(options.opt_in & screen.EVERYWHERE)
     normalized = unicodedata.normalize("NFKC", text)  # as names are read
     if not any(marker in normalized for marker in markers) and not screen.speaks(normalized):
         compile(text, NOWHERE, "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST: parse, run nothing

@@ -8,16 +8,18 @@ from typing import Any
 
 from wherelint.defects import describe
 from wherelint.evidence import names as naming
+from wherelint.evidence.gradient_flow import gradient_flow
 from wherelint.evidence.judge import Outlook
 from wherelint.evidence.structure import FOR
 from wherelint.evidence.witness import as_shown
 from wherelint.finding import Finding, Problem
 from wherelint.findings import severed
+from wherelint.findings.epsilon import late_epsilons
 from wherelint.findings.group import one_per_bug, with_causes
-from wherelint.findings.hazards import Detection, FileHazards
+from wherelint.findings.hazards import Detection, FileHazards, arithmetic
 from wherelint.findings.messages import build, finding_of
-from wherelint.frontend import screen
 from wherelint.frontend.module import Module
+from wherelint.frontend.names import written
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.node import Node, nearest_framework
 from wherelint.interpret.programs import Program, lowered, programs
@@ -91,8 +93,8 @@ def analyse_functions(
             break
         try:
             lowerings = (lowered if draft else programs)(module, name, used)
-            for finding in (f for program in lowerings for f in _opt_in(program, used, filename, opt_in)):
-                found.setdefault((finding.code, finding.location), (finding, None))
+            for each in (each for program in lowerings for each in _opt_in(program, used, module, name, opt_in)):
+                found.setdefault((each[0].code, each[0].location), each)
             hazards.search(name, lowerings)
         except Exception as error:
             unfinished.add(name)
@@ -134,15 +136,26 @@ def _given_up(filename: str, what: str, error: Exception) -> Problem:
     return Problem(filename, f"gave up on {what}: {why}", error=defect)
 
 
-def _opt_in(program: Program, used: Sequence[str], filename: str, codes: frozenset[str]) -> Iterable[Finding]:
+def _opt_in(
+    program: Program, used: Sequence[str], module: Module, name: tuple[str, ...], codes: frozenset[str]
+) -> Iterable[tuple[Finding, Detection | None]]:
     """Findings of the rules that are off unless they are selected."""
-    if codes & screen.CUTS:
-        for code, node, what in severed.severed(program):
-            if code in codes and _written(node, filename):
-                framework = nearest_framework(node) or used[0]
-                at = node.origin
-                yield build(code, at, what, at, framework, filename=filename, witness=severed.witness(node))
+    if "WL305" in codes:
+        for hazard, search in late_epsilons(program, lambda node: arithmetic(_framework(node, used))):
+            if _is_written(hazard.op, module) and _is_written(hazard.select, module):
+                flow = gradient_flow(hazard, program.inputs, module, tuple(map(written, name)))
+                detection = Detection(hazard.with_evidence(*flow), _framework(hazard.op, used), search, name, program)
+                yield finding_of(detection, (), module.filename), detection
+    for code, node, what in severed.severed(program) if codes & {"WL401", "WL402"} else ():
+        if code in codes and _is_written(node, module):
+            at, witness = node.origin, severed.witness(node)
+            yield build(code, at, what, at, _framework(node, used), filename=module.filename, witness=witness), None
 
 
-def _written(node: Node, filename: str) -> bool:
-    return isinstance(node.origin, Origin) and node.origin.block.module.filename == filename
+def _is_written(node: Node, module: Module) -> bool:
+    """Whether a node is an expression of this very file."""
+    return isinstance(node.origin, Origin) and node.origin.block.module is module
+
+
+def _framework(node: Node, used: Sequence[str]) -> str:
+    return nearest_framework(node) or used[0]

@@ -91,7 +91,9 @@ def _code(hazard: Hazard) -> str:
     if feeds_operation(hazard):
         return "WL303" if _loses_epsilon(hazard) else "WL301"
     kind = hazard.select.selection
-    if kind is not None and (code := SELECTIONS[kind].code) is not None:
+    if kind is None:
+        return "WL305"
+    if (code := SELECTIONS[kind].code) is not None:
         return code
     if hazard.missing_data:
         return "WL111"

@@ -22,7 +22,7 @@ from wherelint.ops.traits import BRANCHING, FINITE_TESTS, INDEXING, SELECTING, S
 #: One of these strings stands in every file that can hold a finding.
 MARKERS = (*(m for f in FRAMEWORKS.values() for m in (*f.packages, *f.markers)), "array_namespace", ".numpy", "jnp.")
 #: Opt-in rules that ask about every function, not just about those with a selection.
-CUTS = frozenset({"WL401", "WL402"})
+EVERYWHERE = frozenset({"WL305", "WL401", "WL402"})
 #: What a statement says that selects, is singular, makes booleans, or multiplies.
 _SELECT = (words(SELECTS) | SELECTING).difference(dir(builtins))
 #: What selects only beside something singular: an index, words of Python itself, what an arm alone reads.
