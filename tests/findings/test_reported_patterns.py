@@ -158,3 +158,80 @@ def test_a_confirmation_names_the_calls_that_were_not_run() -> None:
     label, sentence = confirmation_sentence(replace(found, confirmation=confirmed))
     assert label == "confirmed"
     assert "`spectrum.of(...)` is not run, and may be anything" in sentence
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "np if isinstance(x, np.ndarray) else jnp",
+        "jnp if hasattr(x, 'device') else np",
+        "namespace_of(x)",
+        "array_namespace(x)",
+    ],
+)
+def test_a_namespace_that_is_picked_at_run_time_is_the_frameworks(choice: str) -> None:
+    (found,) = findings(f"""
+        import numpy as np
+        from array_api_compat import array_namespace
+
+        def namespace_of(x):
+            if isinstance(x, np.ndarray):
+                return np
+            return jnp
+
+        def f(x):
+            xp = {choice}
+            return xp.where(x > 0, xp.sqrt(x), 0.0)
+    """)
+    assert (found.op, found.framework) == ("sqrt", "jax")
+
+
+def test_numpy_alone_is_no_framework() -> None:
+    assert (
+        findings("""
+        import numpy as np
+
+        def f(x):
+            xp = np if isinstance(x, list) else np
+            return xp.where(x > 0, xp.sqrt(x), 0.0)
+    """)
+        == ()
+    )
+
+
+def test_an_input_may_equal_a_setting_that_a_caller_passes() -> None:
+    (found,) = findings("""
+        def _log_size(x):
+            return jnp.where(jnp.abs(x) < 1e3, jnp.log1p(x**2), 2 * jnp.log(jnp.abs(x)))
+
+        class Likelihood:
+            def __init__(self, loc, scale):
+                self.loc = loc
+                self.scale = scale
+
+            def value(self, x):
+                return _log_size((x - self.loc) / self.scale)
+    """)
+    assert found.op == "log"
+    assert found.is_shown
+
+
+@pytest.mark.parametrize(("method", "is_setting"), [("log_prob", False), ("value", True)])
+def test_the_parameters_of_a_distribution_are_no_settings(method: str, is_setting: bool) -> None:
+    (found,) = findings(f"""
+        class Family:
+            def __init__(self, rate=None):
+                self.rate = rate
+
+            def {method}(self, x):
+                return jnp.where(self.rate > 0, jnp.log(self.rate) * x, 0.0)
+    """)
+    assert ("setting" in found.evidence) is is_setting
+
+
+def test_an_epsilon_that_is_passed_is_small() -> None:
+    (found,) = findings("""
+        def log1mexp(x, eps):
+            return torch.where(x > -0.7, (-torch.expm1(x)).log(), (-x.exp() + eps).log1p())
+    """)
+    assert found.op == "log1p"

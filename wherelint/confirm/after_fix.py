@@ -1,12 +1,12 @@
 """The selection of a finding in the text with the fix: its graph, and the same inputs by their names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from wherelint.finding import Finding
+from wherelint.finding import Edit, Finding, Fix
 from wherelint.findings.analysis import Analysis, analyse_functions
 from wherelint.findings.hazards import Detection, arithmetic
 from wherelint.fix import propose
@@ -19,9 +19,11 @@ from wherelint.graph.node import Const, Node, differentiated, topological
 from wherelint.interpret.programs import Program, programs
 from wherelint.ops import Array
 from wherelint.search.batch import any_lane, rows
+from wherelint.search.budget import WorkBudget
 from wherelint.search.probes import Inputs
 
-_MOST_FIXES = 4
+#: How many fixes are applied one after the other, and what may be done to find each but the first.
+_MOST_FIXES, _MOST_WORK = 4, 500_000
 
 
 class FixedSelection(NamedTuple):
@@ -39,19 +41,28 @@ def after_fix(
 
     While the gradient at the first input is not finite, fixes of other operations of the function are applied, too.
     """
-    fix, found = finding.fix, None
+    fix, found, module = finding.fix, None, analysis.module
     with suppress(GiveUp, SyntaxError):
         for _ in range(_MOST_FIXES):
             if fix is None or not fix.offered:
                 break
-            module = analysis.module.project.revised(analysis.module.source.edited(fix.edits))
+            module = module.once(_revised, fix.edits)
             found = _at_root(module, analysis, detection, inputs, value) or found
             if found is None or not poisoned(found.root, found.values, detection.framework)[0]:
                 break
-            analysis = analyse_functions(module, analysis.used, [detection.name], frozenset())
-            fixes = (propose(analysis, f) for f in analysis.findings if f.function == finding.function)
-            fix = next((each for each in fixes if each is not None and each.offered), None)
+            fix = module.once(_another, tuple(analysis.used), detection.name, finding.function)
     return found
+
+
+def _revised(module: Module, edits: Sequence[Edit]) -> Module:
+    return module.project.revised(module.source.edited(edits))
+
+
+def _another(module: Module, used: Sequence[str], name: tuple[str, ...], function: str) -> Fix | None:
+    """A fix of what is still found in a function."""
+    analysis, effort = analyse_functions(module, used, [name], frozenset()), WorkBudget(_MOST_WORK)
+    fixes = (propose(analysis, f, effort) for f in analysis.findings if f.function == function)
+    return next((each for each in fixes if each is not None and each.offered), None)
 
 
 def _at_root(

@@ -23,7 +23,7 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
     read = [n for n in leaves(culprit) if n in run.inputs]
     moved = [n for n in read if run.moved(n, p)]
     is_drawn = bool(read) and not moved and all(map(is_setting, read))  # at random, for all departures alike
-    if is_drawn or any(n.usual is not None or n.optional or is_setting(n) for n in moved):
+    if is_drawn or any(n.usual is not None or is_setting(n) for n in moved):
         yield Evidence.SETTING
     if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
         yield Evidence.UNLIKELY_INPUT

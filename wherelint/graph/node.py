@@ -131,8 +131,6 @@ class Leaf(Node):
     default: float | None = None
     #: A choice of the program, each side of which is tried.
     arm: bool = False
-    #: None, unless it is passed or set.
-    optional: bool = False
     #: A number that is chosen once for the whole run.
     setting: bool = False
     random: bool = False

@@ -104,9 +104,7 @@ def instance_attribute(low: Lowering, value: Instance, name: str, at: ast.AST) -
     if found is not MISSING and found is not None and not alone:
         return found
     annotation = fields(value.cls).get(name) if found is not MISSING else None
-    made = annotated(low, label, key, annotation)
-    made.optional |= found is None  # set later, or by a generated constructor
-    value.attributes[name] = made
+    made = value.attributes[name] = annotated(low, label, key, annotation)  # None is set later
     return made
 
 

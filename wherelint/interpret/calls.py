@@ -393,8 +393,6 @@ def root_arguments(low: Lowering, function: Function) -> Kwargs:
         value = _default(low, function, parameter, default)
         if default is not None and value is None:
             value = _default(low, function, parameter, None)
-            if isinstance(value, Leaf):
-                value.optional = True
         elif isinstance(value, bool):
             value = low.opaque(name, key, kind="bool", preferred=value)
         elif isinstance(value, (int, float)):

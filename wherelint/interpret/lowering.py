@@ -12,7 +12,7 @@ from wherelint.frameworks import framework_of
 from wherelint.graph.node import Call, Leaf, Node, Static
 from wherelint.interpret import defaults
 from wherelint.interpret.builder import Builder
-from wherelint.interpret.values import CALLABLES, DEFAULTS, MISSING, Args, Kwargs, Method, Settled, Shape, Value
+from wherelint.interpret.values import CALLABLES, DEFAULTS, MISSING, Args, Dotted, Kwargs, Method, Settled, Shape, Value
 
 #: How each kind of expression and statement is lowered; a statement's handler says whether control does not go on.
 EXPRESSIONS: dict[type, Callable[..., Value]] = {}
@@ -226,6 +226,8 @@ class Lowering(Builder):
             return self.node("cond", (condition, a, b, *of_a, *of_b), at, selection=kind, static=static)
         if a is None or b is None:
             return self.opaque(self.text(at), (self.identity(a), self.identity(b)))
+        if isinstance(a, Dotted) and isinstance(b, Dotted):  # a namespace, NumPy for what no framework computes
+            return b if framework_of(a.name) is None else a
         return a if not isinstance(a, (Node, str)) else b
 
     def select(

@@ -12,6 +12,9 @@ from wherelint.interpret.lowering import CALLS, CallSite, Lowering
 from wherelint.interpret.resolve import constructor, fields, member
 from wherelint.interpret.values import MISSING, Class, Contents, Function, Instance, nodes_in
 
+#: Methods of a probability distribution, whose parameters are computed; those of another object are chosen once.
+_OF_DISTRIBUTIONS = ("log_prob", "_log_prob", "cdf", "icdf", "quantile", "_quantile")
+
 
 def instantiate(low: Lowering, cls: Class, call: CallSite) -> Instance:
     """``Class(arguments)``."""
@@ -41,9 +44,10 @@ def construct(low: Lowering, made: Instance, call: CallSite) -> None:
 def _construct_unknown(low: Lowering, made: Instance, init: Function, call: CallSite) -> None:
     """Attributes of an object about which only its class is known."""
     arguments = root_arguments(low, init)
-    for setting in nodes_in(*arguments.values()):
-        if isinstance(setting, Leaf):
-            setting.setting = True
+    if all(member(made.cls, name) is MISSING for name in _OF_DISTRIBUTIONS):
+        for setting in nodes_in(*arguments.values()):
+            if isinstance(setting, Leaf):
+                setting.setting = True
     arguments.update(dict.fromkeys([*arguments][:1], made))
     try:
         inline(low, init, replace(call, kwargs=arguments))

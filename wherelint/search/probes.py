@@ -32,6 +32,8 @@ EXTREME = 10.0
 LOG_PROBABILITY = re.compile(r"log_?(?:ps?|pis?|probs?|probabilit(?:y|ies)|likelihoods?)(?![a-z])", re.IGNORECASE)
 #: What a mask is called that is added to scores.
 _MASK = re.compile(r"mask|(?<![a-z])bias", re.IGNORECASE)
+#: What keeps away from zero by its name, and what it is then: nothing beside 1, for float32.
+_EPSILON, _TINY = re.compile(r"(?<![a-z])eps(?:ilon)?", re.IGNORECASE), 1e-8
 #: Generic points at which every input is positive.
 _POSITIVE = 12
 _MOST_PAIRED = 4
@@ -143,6 +145,8 @@ def bases(
             column = (spread[:, :1] + (spread[:, 1:] - spread[:, :1]) * rng.random((count, LANES))).astype(np.float32)
         if leaf.usual is not None and leaf not in passed:
             column[:] = leaf.usual
+        elif leaf.kind == "float" and _EPSILON.fullmatch(leaf.name.rpartition(".")[2]):
+            column[:] = _TINY
         if leaf in forced:
             column = np.full_like(column, forced[leaf])
         batch[leaf] = column

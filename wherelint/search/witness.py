@@ -209,13 +209,15 @@ class Search:
     def meets(self, nodes: Sequence[Node], fixed: Collection[Node] = (), *, wide: bool = False) -> bool:
         """Whether moving what the guard reads brings one of ``nodes`` to its singular point, the value being finite.
 
-        Not ``fixed`` inputs, which nobody moves; ``wide``: all others.
+        Not ``fixed`` inputs, which nobody moves, and which others may equal; ``wide``: all others.
         """
         starts = self._depart(self._allows)
         inputs = [n for n in self.leaves if not n.fixed] if wide else self.guard.movable()
         movable = [n for n in inputs if n not in fixed][:MOST_MOVABLE]
-        for i, start in enumerate(starts):
-            batch = perturbations(start, movable, self.pool, thorough=i == 0, joint=2)
+        batches = [perturbations(each, movable, self.pool, thorough=i == 0, joint=2) for i, each in enumerate(starts)]
+        held = [n for n in fixed if n in self.leaves and n.kind == "float"]
+        equal = ({**each, n: each[m]} for each in starts for m in held for n in movable if n.kind == "float")
+        for batch in (*batches, *equal):
             values = evaluate(self.order, batch)
             fit = self.allowed(values) & self._finite(values)
             for node in self.requires_grad.intersection(nodes):
