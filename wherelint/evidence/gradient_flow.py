@@ -15,6 +15,7 @@ from wherelint.evidence.carrying import Carrying, Scope
 from wherelint.evidence.names import DATA, is_configured, words_of
 from wherelint.evidence.pieces import Evidence
 from wherelint.evidence.reach import reach
+from wherelint.evidence.witness import is_regular_in_double
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef
 from wherelint.graph.node import Leaf, Node, leaves, nearest_framework
@@ -39,6 +40,10 @@ _EXTREME = 10.0
 _SEQUENCE = re.compile(r"mask|token|(?<![a-z])ref|base|seq|pad|completion|response", re.IGNORECASE)
 #: Gradients, and how far a step follows them.
 _GRADIENTS, _RATES = frozenset("grad grads gradient gradients".split()), frozenset({"lr", "learning_rate", "step_size"})
+#: A file that has its framework compute in float64.
+_DOUBLE = re.compile(
+    r"""jax_enable_x64['"],\s*(?:val(?:ue)?=)?True|set_default_dtype\(torch\.(?:float64|double)|set_floatx\(['"]float64"""
+)
 #: Parameters of a backward pass that somebody wrote.
 _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
@@ -68,6 +73,8 @@ def gradient_flow(
     found = module.once(reach, function)
     if found is not None:
         yield found
+    if module.once(_is_double) and is_regular_in_double(hazard):
+        yield Evidence.UNLIKELY_INPUT  # what float32 overflows at is ordinary for float64
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
         yield Evidence.DOUBTFUL  # the model has real numbers
     for leaf in (n for n in leaves(hazard.op) if n in hazard.inputs):
@@ -78,6 +85,12 @@ def gradient_flow(
             yield Evidence.DOUBTFUL
         if words_of_leaf & DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
             yield Evidence.UNLIKELY_INPUT
+
+
+def _is_double(module: Module) -> bool:
+    """Whether the file or its package has its framework compute in float64."""
+    others = module.project.mentioning("jax_enable_x64") if module.project.speaks("jax_enable_x64") else []
+    return any(_DOUBLE.search(each.text) for each in (module, *others))
 
 
 def known_beforehand(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]:

@@ -7,12 +7,16 @@ import numpy as np
 
 from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
+from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
+from wherelint.ops import OPERATIONS
 from wherelint.search.batch import Hazard, Run, at
 from wherelint.search.probes import LOG_PROBABILITY
 
 #: What is no larger is added to keep away from zero.
 _EPSILON = 1e-3
+#: Functions that are 0 nowhere.
+_POSITIVE = frozenset({"exp", "sigmoid", "softplus"})
 
 
 def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) -> Iterator[Evidence]:
@@ -25,7 +29,7 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
     is_drawn = bool(read) and not moved and all(map(is_setting, read))  # at random, for all departures alike
     if is_drawn or any(n.usual is not None or is_setting(n) for n in moved):
         yield Evidence.SETTING
-    if any(_cancels_epsilon(run, n, p) for n in topological(culprit.inputs)):
+    if any(_cancels_epsilon(run, n, p) or _underflows(run, n, p) for n in topological(culprit.inputs)):
         yield Evidence.UNLIKELY_INPUT
     signed = [n for n in moved if n.kind == "float" and not LOG_PROBABILITY.search(n.name)]
     if any((at(run.inputs[n], p) < 0).any() for n in signed):
@@ -38,6 +42,26 @@ def as_shown(hazard: Hazard) -> Hazard:
     """A hazard whose witness was simplified, without what no longer holds of it."""
     is_below = any((hazard.inputs[n] < 0).any() for n in leaves(hazard.op) if n in hazard.inputs and n.kind == "float")
     return hazard if is_below else replace(hazard, evidence=hazard.evidence - {Evidence.BELOW_ZERO})
+
+
+def is_regular_in_double(hazard: Hazard) -> bool:
+    """Whether the operation of a hazard has a finite gradient where the same inputs are computed with in float64."""
+    order = topological([hazard.op])
+    double = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in hazard.inputs.items()}
+    if not all(n in double for n in order if n.op == "leaf"):
+        return False
+    values = evaluate(order, double, np.float64)
+    operands = [values[i] for i in hazard.op.inputs]
+    with np.errstate(all="ignore"):
+        parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
+    return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
+
+
+def _underflows(run: Run, node: Node, p: int) -> bool:
+    """Whether a positive value is exactly 0 since float32 has nothing smaller: a scale, a rate, a gate."""
+    return node.op in _POSITIVE and bool(
+        ((at(run.values[node], p) == 0) & np.isfinite(at(run.values[node.inputs[0]], p))).any()
+    )
 
 
 def _cancels_epsilon(run: Run, node: Node, p: int) -> bool:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from wherelint import rules
+from wherelint.evidence.witness import is_regular_in_double
 from wherelint.finding import Elsewhere, Finding, Selection
 from wherelint.findings.hazards import Detection
 from wherelint.findings.witness import witness
 from wherelint.graph.differentiate import is_root_of_squares
-from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, rounded_away, topological
 from wherelint.interpret.values import Origin
 from wherelint.ops import OPERATIONS
@@ -105,16 +103,7 @@ def _code(hazard: Hazard) -> str:
 
 def _loses_epsilon(hazard: Hazard) -> bool:
     """Whether float32 rounded a guarding constant away: it is 0 or 1 only there, and float64 is regular."""
-    order = topological([hazard.op])
-    if not any(map(rounded_away, order)):
-        return False
-    double = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in hazard.inputs.items()}
-    search = Search(hazard.op, "jax")
-    values = evaluate(search.order, double, np.float64)
-    operands = [values[i] for i in hazard.op.inputs]
-    with np.errstate(all="ignore"):
-        parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
-    return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
+    return any(map(rounded_away, topological([hazard.op]))) and is_regular_in_double(hazard)
 
 
 def feeds_operation(hazard: Hazard) -> bool:
