@@ -214,3 +214,23 @@ def test_the_callers_of_a_file_are_all_where_no_other_file_imports_it(tmp_path: 
     assert found() == 0
     assert found(b="from a import root\nroot(1.0).backward()\n") == 1
     assert found(setup="") == 1
+
+
+@pytest.mark.parametrize(
+    ("caller", "other", "is_unreached"),
+    [
+        ("def weight(x):\n    return root(x).detach()", "", True),
+        ("def weight(x):\n    y = root(x)\n    y = y.detach()\n    return y * x", "", True),
+        ("def weight(x):\n    return root(x)", "", False),
+        ("def weight(x):\n    return root(x).detach() + root(x)", "", False),
+        ("def weight(x):\n    return root(x).detach()", "from a import root\n", False),
+    ],
+)
+def test_a_function_whose_callers_all_detach_is_not_reached(
+    caller: str, other: str, is_unreached: bool, tmp_path: Path
+) -> None:
+    packaged = {"pyproject.toml": '[project]\nname = "a"\n', "b.py": other}
+    text = f"{ROOT}\n\n{caller}\n"
+    write(tmp_path, {".git/HEAD": "", **packaged, "a.py": text})
+    (found,) = check_source(text.encode(), str(tmp_path / "a.py"), Settings(level="note"), "no").findings
+    assert ("unreached" in found.evidence) is is_unreached

@@ -8,7 +8,7 @@ pass. What is not understood counts as a call that is differentiated, so that er
 import ast
 from collections.abc import Sequence
 
-from wherelint.evidence.reach import is_called_here_alone
+from wherelint.evidence.reach import is_called_here_alone, is_used_elsewhere
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp, methods
@@ -42,8 +42,16 @@ class InlinedCalls:
 
     def sever(self, function: str, where: int, above: frozenset[str] = frozenset()) -> bool:
         """Whether no gradient ever flows back to a place in a function: private, and shielded by each caller."""
-        callers, above = self._callers(function) if self.knows_all(function) else [], above | {function}
+        return self.knows_all(function) and self.sever_here(function, where, above)
+
+    def sever_here(self, function: str, where: int, above: frozenset[str] = frozenset()) -> bool:
+        """Whether no gradient flows back to a place in a function from its callers, those in other files left out."""
+        callers, above = self._callers(function), above | {function}
         return bool(callers) and all(self._shields(caller, function, where, above) for caller in callers)
+
+    def is_used_elsewhere(self, function: str) -> bool:
+        """Whether another file of the project may call a function."""
+        return is_used_elsewhere(self._module, function)
 
     def contexts(self, function: str, where: int) -> list[Node]:
         """The node written at a place in a helper, once for every call: of a public one, for those of this file.

@@ -40,10 +40,11 @@ _EXTREME = 10.0
 _SEQUENCE = re.compile(r"mask|token|(?<![a-z])ref|base|seq|pad|completion|response", re.IGNORECASE)
 #: Gradients, and how far a step follows them.
 _GRADIENTS, _RATES = frozenset("grad grads gradient gradients".split()), frozenset({"lr", "learning_rate", "step_size"})
-#: A file that has its framework compute in float64.
-_DOUBLE = re.compile(
-    r"""jax_enable_x64['"],\s*(?:val(?:ue)?=)?True|set_default_dtype\(torch\.(?:float64|double)|set_floatx\(['"]float64"""
-)
+#: What says that the framework computes in float64.
+_DOUBLE = (
+    'jax_enable_x64", True', "jax_enable_x64', True", 'set_floatx("float64', "set_floatx('float64",
+    "set_default_dtype(torch.float64", "set_default_dtype(torch.double",
+)  # fmt: skip
 #: Parameters of a backward pass that somebody wrote.
 _COTANGENTS = ("grad_output", "grad_input", "grad_out", "cotangent")
 
@@ -73,7 +74,7 @@ def gradient_flow(
     found = module.once(reach, function)
     if found is not None:
         yield found
-    if module.once(_is_double) and is_regular_in_double(hazard):
+    if is_regular_in_double(hazard) and module.once(_is_double):
         yield Evidence.UNLIKELY_INPUT  # what float32 overflows at is ordinary for float64
     if any(n.imaginary for n in leaves(hazard.op, hazard.select)):
         yield Evidence.DOUBTFUL  # the model has real numbers
@@ -89,8 +90,7 @@ def gradient_flow(
 
 def _is_double(module: Module) -> bool:
     """Whether the file or its package has its framework compute in float64."""
-    others = module.project.mentioning("jax_enable_x64") if module.project.speaks("jax_enable_x64") else []
-    return any(_DOUBLE.search(each.text) for each in (module, *others))
+    return any(each in module.text or module.project.speaks(each) for each in _DOUBLE)
 
 
 def known_beforehand(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]:

@@ -80,7 +80,13 @@ def is_called_here_alone(module: Module, function: str) -> bool:
     """Whether all callers of a function are in its file: nobody else's, in an application, imports it."""
     if not module.project.scope or "." in function or module.once(_is_library):
         return False
-    return not any(_may_import(home, function, module) for home in module.project.users(function))
+    return not is_used_elsewhere(module, function)
+
+
+def is_used_elsewhere(module: Module, function: str) -> bool:
+    """Whether another file of the project may call a function or a method of a file."""
+    word = function.rpartition(".")[2]
+    return any(word != function or _may_import(home, word, module) for home in module.project.users(word))
 
 
 def _trains_nothing(module: Module) -> bool:

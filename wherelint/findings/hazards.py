@@ -144,6 +144,13 @@ class FileHazards:
             return None
         name = tuple(map(written, detection.name))
         hazard = hazard.with_evidence(*gradient_flow(hazard, detection.program.inputs, self._module, name))
+        function, where = select.origin.function, expression_id(select)
+        if (
+            hazard.is_shown
+            and self._inlined.sever_here(function, where)
+            and not self._inlined.is_used_elsewhere(function)
+        ):
+            hazard = hazard.with_evidence(Evidence.UNREACHED)
         return self._in_context(replace(detection, hazard=hazard))
 
     def _in_context(self, detection: Detection) -> Detection:
