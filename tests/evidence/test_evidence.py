@@ -281,6 +281,8 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
         ("def f(x):\n  t = pmap(_get_target_single, x)\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),
         ("def f(x):\n  t = apply(net, x, targets)\n  return torch.where(t > 0, t.log(), 0.0)", None),
         ("def f(x, y=None): return torch.where(y > 0, x / y, 0.0)", ""),
+        ("def f(x): return torch.where(x < 2, 10.0**x, 0.0)", "unlikely input"),
+        ("def f(x): return torch.where(x > 0, x**0.5, 0.0)", None),
         ("def f(x, s):\n  s = torch.exp(s)\n  return torch.where(s > 0, torch.log(s), 0.0)", "unlikely input"),
         ("torch.set_default_dtype(torch.float64)\ndef f(x): return torch.where(x < 9, x.exp(), 0.0)", "unlikely input"),
         ("torch.set_default_dtype(torch.float32)\ndef f(x): return torch.where(x < 9, x.exp(), 0.0)", None),

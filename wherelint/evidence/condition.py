@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from wherelint.evidence.pieces import Evidence
+from wherelint.evidence.witness import overflows
 from wherelint.graph.differentiate import fails, is_root_of_squares
 from wherelint.graph.evaluate import Values, evaluate, truth
 from wherelint.graph.node import Const, Leaf, Node, above, inputs_in, leaves, matrix, topological, unreshaped, whole
@@ -252,7 +253,7 @@ class Condition:
         ``clip(exp(x), max=1e6)``, ``maximum(f(exp(x)), 0)``; that ``minimum(exp(x), 1)`` drops something is ordinary,
         that ``minimum(10**x, 1)`` drops an infinite number is not.
         """
-        if OPERATIONS[culprit.op].code not in ("WL106", "WL107") or not _overflows(run, culprit, p):
+        if OPERATIONS[culprit.op].code not in ("WL106", "WL107") or not overflows(run, culprit, p):
             return False
         limited = OPERATIONS[culprit.op].code == "WL107" and self.root.selection in CLIPS and self.root is not culprit
         sizes = self._bounds(run, culprit, p) if limited else None
@@ -535,13 +536,6 @@ def _may_be_masked(node: Node) -> bool:
         and any(isinstance(arm, Const) and (arm.value == -np.inf).any() for arm in map(unreshaped, each.inputs[1:]))
         for each in above(node.inputs, VIEWS | _LINEAR)
     )
-
-
-def _overflows(run: Run, node: Node, p: int) -> bool:
-    """Whether a node makes something infinite of finite numbers other than 0."""
-    operands = [at(run.values[i], p) for i in node.inputs]
-    regular = all(np.isfinite(o).all() and (o != 0).all() for o in operands)
-    return regular and bool(np.isinf(at(run.values[node], p)).any())
 
 
 def _is_place(mask: Node) -> bool:

@@ -31,6 +31,8 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
         yield Evidence.SETTING
     if any(_cancels_epsilon(run, n, p) or _underflows(run, n, p) for n in topological(culprit.inputs)):
         yield Evidence.UNLIKELY_INPUT
+    if OPERATIONS[culprit.op].code == "WL106" and overflows(run, culprit, p):
+        yield Evidence.UNLIKELY_INPUT
     signed = [n for n in moved if n.kind == "float" and not LOG_PROBABILITY.search(n.name)]
     if any((at(run.inputs[n], p) < 0).any() for n in signed):
         yield Evidence.BELOW_ZERO
@@ -55,6 +57,13 @@ def is_regular_in_double(hazard: Hazard) -> bool:
     with np.errstate(all="ignore"):
         parts = OPERATIONS[hazard.op.op].vjp(np.ones_like(values[hazard.op]), values[hazard.op], *operands)
     return all(bool(np.isfinite(p).all()) for p in parts if p is not None)
+
+
+def overflows(run: Run, node: Node, p: int) -> bool:
+    """Whether a node makes something infinite of finite numbers other than 0."""
+    operands = [at(run.values[i], p) for i in node.inputs]
+    regular = all(np.isfinite(o).all() and (o != 0).all() for o in operands)
+    return regular and bool(np.isinf(at(run.values[node], p)).any())
 
 
 def _underflows(run: Run, node: Node, p: int) -> bool:
