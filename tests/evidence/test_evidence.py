@@ -250,7 +250,6 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
         ("def f(feats): return torch.where(feats['rot'] > 0, 1 / feats['rot'], 0.0)", "not learned"),
         ("def f(feats): return torch.where(feats > 0, 1 / feats, 0.0)", None),
         ("class WarmupSchedule:\n  def f(self, x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
-        ("def f(x): return torch.clamp(10**x, max=100.0)", "no guard"),
         ("def f(x): return torch.clamp(torch.exp(x), max=10.0)", None),
         ("def masked_softmax(x): return torch.where(x > 0, 1 / x, 0.0)", None),
         ("def visualize(x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
@@ -309,19 +308,20 @@ def test_what_else_is_said(text: str, name: str | None) -> None:
             "class N(torch.nn.Module):\n  def __init__(self, deviations):\n"
             "    self.register_buffer('std', deviations + 1e-6)\n"
             "  def f(self, x): return torch.nan_to_num(x / self.std)",
-            {"unlikely input", "setting"},
+            {"unlikely input", "setting", "no guard"},
         ),
         (
             "class N(torch.nn.Module):\n  def __init__(self, deviations):\n"
             "    self.register_buffer('std', torch.ones(3))\n"
             "  def f(self, x): return torch.nan_to_num(x / self.std)",
-            set(),
+            {"no guard"},
         ),
+        ("def f(x): return torch.clamp(10**x, max=100.0)", {"no guard", "unlikely input"}),
     ],
 )
 def test_what_is_said_together(text: str, names: set[str]) -> None:
     (finding,) = analysed(text).findings
-    assert names == {"unlikely input", "setting", "doubtful", "not learned"} & {*finding.evidence}
+    assert names == {"unlikely input", "setting", "doubtful", "not learned", "no guard"} & {*finding.evidence}
 
 
 @pytest.mark.parametrize(
