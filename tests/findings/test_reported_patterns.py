@@ -235,3 +235,34 @@ def test_an_epsilon_that_is_passed_is_small() -> None:
             return torch.where(x > -0.7, (-torch.expm1(x)).log(), (-x.exp() + eps).log1p())
     """)
     assert found.op == "log1p"
+
+
+def test_a_probability_that_is_tested_for_zero_has_a_score_of_minus_infinity() -> None:
+    found = findings("""
+        def kl(logits, others):
+            p = jax.nn.softmax(logits)
+            ratio = jax.nn.log_softmax(logits) - jax.nn.log_softmax(others)
+            return jnp.sum(jnp.where(p == 0, 0.0, p * ratio))
+
+        def cross(logits, others):
+            p = jax.nn.softmax(logits)
+            ratio = jax.nn.log_softmax(logits) - jax.nn.log_softmax(others)
+            return jnp.sum(jnp.where(others == 0, 0.0, p * ratio))
+    """)
+    assert [each.function for each in found] == ["kl"]
+    assert "below zero" not in found[0].evidence
+
+
+@pytest.mark.parametrize(("more", "is_shown"), [("", True), (", points", False)])
+def test_a_function_of_numbers_alone_takes_arrays_without_axes(more: str, is_shown: bool) -> None:
+    found = findings(f"def f(x: float, y: float{more}): return jnp.where(x > 0, y * jnp.sqrt(x), 0.0)")
+    assert bool(found) is is_shown
+
+
+def test_two_log_probabilities_that_differ_are_no_coincidence() -> None:
+    (found,) = findings("""
+        def f(curr_logprobs, data, advantages, mask):
+            ratio = torch.exp(curr_logprobs - data["prev_logprobs"])
+            return torch.max(-advantages * ratio, -advantages * ratio.clamp(0.8, 1.2)) * mask
+    """)
+    assert "unlikely input" not in found.evidence

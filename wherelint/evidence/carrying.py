@@ -14,6 +14,7 @@ from wherelint.evidence.reach import TAKERS
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module, bases
 from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted, last_name, methods
+from wherelint.interpret.annotations import takes_numbers_alone
 
 #: Calls whose result is made of nothing that is differentiated.
 _MAKERS = frozenset(
@@ -160,7 +161,8 @@ class Carrying:
         annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
         if not isinstance(function, FUNCTION_DEFS) or parameter.arg == "self":
             return True
-        if _NUMBER.fullmatch(annotation) or _has_number(function, parameter):
+        is_number = _NUMBER.fullmatch(annotation) is not None and not takes_numbers_alone(function.args)
+        if is_number or _has_number(function, parameter):
             return False
         if function.name in _BUILDERS:
             return scope.cls is None or not inherits(scope.cls.name, scope.module, _MODULE)

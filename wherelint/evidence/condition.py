@@ -19,7 +19,7 @@ from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.traits import CLIPS, FINITE_TESTS, ORDERINGS, QUOTIENTS, ROWS, VIEWS
 from wherelint.search.batch import Run, any_lane, at, row
 from wherelint.search.guard import Guard, is_diagonal
-from wherelint.search.probes import LOG_PROBABILITY, Inputs, added_masks
+from wherelint.search.probes import LOG_PROBABILITY, Inputs, added_masks, scores_of
 
 #: Steps from the base to a witness, and how many may lie between a guard's boundary and where the operation fails.
 _STEPS, _NEAR_BOUNDARY = 32, 2
@@ -91,7 +91,7 @@ class Condition:
         if is_direct:
             yield Evidence.DIRECT
         settled = self.settled(culprit)
-        is_expected = not settled.isdisjoint({Evidence.MASKED_ROW, Evidence.DISTANCE})
+        is_expected = not settled.isdisjoint({Evidence.MASKED_ROW, Evidence.DISTANCE, Evidence.LOG_RATIO})
         if is_tested and not is_direct and not self.tests(culprit):
             if self.is_mask and self._pads(run, culprit, p):
                 is_expected = True
@@ -552,13 +552,14 @@ def _asks_whether_finite(node: Node) -> bool:
 def _about_data(node: Node) -> bool:
     """Whether a condition is one of nan and infinite data, or of how many there are: ``sum(isfinite(x)) > 0``.
 
-    That a value which is compared has been replaced where it was nan says nothing.
+    That a value which is compared has been replaced where it was nan says nothing. A probability is exactly 0 where
+    its score is -inf.
     """
     todo, seen = [node], {node}
     while todo:
         each = todo.pop()
         operands = each.inputs
-        if each.op in FINITE_TESTS:
+        if each.op in FINITE_TESTS or scores_of(each):
             return True
         if each.op in ORDERINGS:
             infinite = any(isinstance(i, Const) and not np.isfinite(i.value).all() for i in operands)

@@ -84,7 +84,8 @@ def gradient_flow(
             yield Evidence.DOUBTFUL
         if words_of_leaf & _DIMENSIONS and (values == 0).any():
             yield Evidence.DOUBTFUL
-        if words_of_leaf & DATA and leaf.kind == "float" and (np.abs(values) > _EXTREME).any():
+        is_extreme = leaf.kind == "float" and bool((np.abs(values) > _EXTREME).any())
+        if words_of_leaf & DATA and is_extreme and not LOG_PROBABILITY.search(leaf.name):
             yield Evidence.UNLIKELY_INPUT
 
 

@@ -9,7 +9,7 @@ from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
-from wherelint.ops import OPERATIONS
+from wherelint.ops import OPERATIONS, Array
 from wherelint.search.batch import Hazard, Run, at
 from wherelint.search.probes import LOG_PROBABILITY
 
@@ -34,7 +34,7 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
     if OPERATIONS[culprit.op].code == "WL106" and overflows(run, culprit, p):
         yield Evidence.UNLIKELY_INPUT
     signed = [n for n in moved if n.kind == "float" and not LOG_PROBABILITY.search(n.name)]
-    if any((at(run.inputs[n], p) < 0).any() for n in signed):
+    if any(_is_below_zero(at(run.inputs[n], p)) for n in signed):
         yield Evidence.BELOW_ZERO
     if culprit not in requires_grad:
         yield Evidence.SETTING
@@ -42,8 +42,14 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
 
 def as_shown(hazard: Hazard) -> Hazard:
     """A hazard whose witness was simplified, without what no longer holds of it."""
-    is_below = any((hazard.inputs[n] < 0).any() for n in leaves(hazard.op) if n in hazard.inputs and n.kind == "float")
+    moved = (n for n in leaves(hazard.op) if n in hazard.inputs and n.kind == "float")
+    is_below = any(_is_below_zero(hazard.inputs[n]) for n in moved)
     return hazard if is_below else replace(hazard, evidence=hazard.evidence - {Evidence.BELOW_ZERO})
+
+
+def _is_below_zero(values: Array) -> bool:
+    """Whether a number is; what is -inf is ruled out."""
+    return bool(((values < 0) & np.isfinite(values)).any())
 
 
 def is_regular_in_double(hazard: Hazard) -> bool:

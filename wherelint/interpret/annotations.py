@@ -51,6 +51,12 @@ def is_number(annotation: ast.expr) -> bool:
     return last_name(annotation) == "float"
 
 
+def takes_numbers_alone(parameters: ast.arguments) -> bool:
+    """Whether all that a function takes are numbers: JAX's arrays without axes are often annotated so."""
+    every = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
+    return bool(every) and all(each.annotation is not None and is_number(each.annotation) for each in every)
+
+
 def annotated(low: Builder, name: str, key: object, annotation: ast.expr | None) -> Leaf:
     """An input as its annotation describes it."""
     promised = None if annotation is None else annotation_kind(annotation)

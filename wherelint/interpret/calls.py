@@ -12,7 +12,7 @@ from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, below, dotted,
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Kind, Leaf, Node, flowing_back, inputs_in, topological
 from wherelint.interpret import attributes
-from wherelint.interpret.annotations import annotated, annotation_kind, is_none
+from wherelint.interpret.annotations import annotated, annotation_kind, is_none, takes_numbers_alone
 from wherelint.interpret.builder import Frame
 from wherelint.interpret.defaults import of_parameter
 from wherelint.interpret.indexing import assign
@@ -382,6 +382,7 @@ def _default(low: Lowering, function: Function, parameter: ast.arg, default: ast
         return Instance(cls, parameter.arg)
     made = annotated(low, parameter.arg, ("parameter", low.identity(parameter)), parameter.annotation)
     made.array |= isinstance(parameter.annotation, ast.Subscript)  # jaxtyping's Bool[Array, "..."]
+    made.setting &= not takes_numbers_alone(function.definition.args)
     return made
 
 

@@ -17,7 +17,7 @@ from wherelint.graph.evaluate import evaluate, truth
 from wherelint.graph.node import LANES, Const, Leaf, Node, above, inputs_in, leaves, topological, whole
 from wherelint.ops import OPERATIONS, Array
 from wherelint.ops.lanes import every
-from wherelint.ops.traits import FINITE_TESTS, ROWS, VIEWS
+from wherelint.ops.traits import FINITE_TESTS, ORDERINGS, ROWS, VIEWS
 
 Inputs = dict[Node, Array]
 
@@ -60,6 +60,8 @@ class Pool:
                 self.missing.update(_data_leaves(node))
             elif node.op in ROWS:
                 self.masks.update(added_masks(node))
+            elif node.op in ORDERINGS:
+                self.masks.update(scores_of(node))
         values = dict.fromkeys(_SIMPLE)
         for c in list(constants)[:_MOST_CONSTANTS]:
             near = np.float32(c)
@@ -95,6 +97,14 @@ def added_masks(node: Node) -> set[Leaf]:
     """The inputs that are added to what a softmax is over, and are masks by name: 0 or -inf."""
     read = above(node.inputs[:1], VIEWS | {"add"})
     return {n for n in read if isinstance(n, Leaf) and n.kind == "float" and _MASK.search(n.name)}
+
+
+def scores_of(test: Node) -> set[Leaf]:
+    """The scores of the probabilities that a test compares with 0: these are -inf where something is ruled out."""
+    zero = any(isinstance(i, Const) and (i.value == 0).all() for i in test.inputs) and test.op in ORDERINGS
+    probabilities = [n for n in above(test.inputs, VIEWS | {"cond"}) if n.op == "softmax"] if zero else []
+    read = above([i for each in probabilities for i in each.inputs[:1]], VIEWS | {"log_softmax"})
+    return {n for n in read if isinstance(n, Leaf) and n.kind == "float"}
 
 
 def _data_leaves(test: Node) -> set[Node]:
