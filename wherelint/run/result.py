@@ -1,17 +1,11 @@
-"""What a run found, and the same without what a baseline knows or a framework refutes."""
+"""What a run found, and the same without what a framework refutes."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wherelint.finding import FileReport, Finding, FixKey, Problem
-
-if TYPE_CHECKING:
-    from wherelint.io.config import Settings
 
 #: How often the fixes of a file are looked for again because a run refuted some.
 _MOST_REFUTED = 5
@@ -88,21 +82,6 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
         for r in result.reports
     ]
     return replace(result, reports=tuple(reports))
-
-
-def without_known(result: Result, settings: Callable[[Path], Settings]) -> Result:
-    """The result without what the baselines of its files know. Raises ConfigError, also where nothing was found."""
-    of = {r.filename: settings(Path(os.path.abspath(r.filename)).parent).baseline for r in result.reports}
-    paths = {path for path in (*of.values(), settings(Path.cwd()).baseline) if path is not None}
-    if not paths:
-        return result
-    from wherelint.suppress.baseline import Baseline
-
-    baselines = {path: Baseline(path) for path in sorted(paths)}
-    reports = tuple(
-        baselines[path].without_known(r) if (path := of[r.filename]) is not None else r for r in result.reports
-    )
-    return replace(result, reports=reports, known=sum(each.known for each in baselines.values()))
 
 
 def confirm_result(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from wherelint.finding import FileReport, Finding
 from wherelint.io import disk
-from wherelint.io.config import ConfigError
+from wherelint.io.config import ConfigError, Settings
 from wherelint.io.edits import physical_lines
 from wherelint.io.files import display_name
 
@@ -82,3 +82,26 @@ class Baseline:
         findings = tuple(rest for finding in report.findings if (rest := finding.only(new)) is not None)
         self.known += len(report.findings) - len(findings)
         return replace(report, findings=findings)
+
+
+class Baselines:
+    """The baselines that files have by their settings, each read once. Raises ConfigError where one cannot be read."""
+
+    def __init__(self, settings: Callable[[Path], Settings]) -> None:
+        self._settings = settings
+        self._read: dict[Path, Baseline] = {}
+        self.without_known(FileReport("_"))  # that of the working directory is read even where nothing is found
+
+    def without_known(self, report: FileReport) -> FileReport:
+        """The report without what its baseline knows."""
+        path = self._settings(Path(os.path.abspath(report.filename)).parent).baseline
+        if path is None:
+            return report
+        if path not in self._read:
+            self._read[path] = Baseline(path)
+        return self._read[path].without_known(report)
+
+    @property
+    def known(self) -> int:
+        """How many findings were left out."""
+        return sum(each.known for each in self._read.values())
