@@ -38,6 +38,7 @@ _PATIENCE = 1.0
 def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: Callable[[Finding], bool]) -> int:
     """Write every report that was asked for; the exit status, by the findings that ``fails`` is true of."""
     from wherelint.report import text
+    from wherelint.report.pattern import repeated
 
     findings = () if options.fix_only else result.findings
     serious = not options.exit_zero and any(map(fails, findings))
@@ -60,6 +61,8 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
         if result.fixed:
             verb = "Silenced" if options.add_noqa else "Fixed"
             click.echo(text.fixes(result.fixed, verb, ran=options.runs_findings), file=stream)
+        if style == "full" and not options.fix_only and (pattern := repeated(result.reports)):
+            click.echo(pattern, file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
         counts = result.hidden, result.files, result.failed
         click.echo(text.summary(result.findings, *counts, took, left=options.fix_only), file=stream)
