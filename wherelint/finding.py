@@ -283,3 +283,10 @@ class FileReport:
     hidden: int = 0
     #: The fixes of its findings as they are offered, before they are laid out.
     offers: tuple[Fix | None, ...] = field(default=(), compare=False, repr=False)
+    #: The report after the safe fixes, where these are offered and it was found with little work more.
+    diff: FileReport | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def known_offers(self) -> dict[SortKey, Fix | None]:
+        """The fixes as they are offered, by where the findings stand."""
+        return {finding.sort_key(): fix for finding, fix in zip(self.findings, self.offers, strict=False)}

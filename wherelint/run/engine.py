@@ -86,7 +86,7 @@ def check_targets(
             if (report := known.find(target)) is not None:
                 add(index, report)
     missing = [index for index in range(len(targets)) if index not in reports]
-    left = [targets[index] if known is None else known.with_offers(targets[index]) for index in missing]
+    left = [targets[index] if known is None else known.prepared(targets[index]) for index in missing]
     _check(left, jobs, checked)
     if known is not None:
         known.save()
