@@ -75,6 +75,8 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
     stream.flush()
     failed = report_problems(result, options)
     if options.verbose:
+        for finding in result.silenced:
+            click.echo(text.silenced_line(finding), err=True)
         for finding in findings:
             click.echo(text.evidence_line(finding), err=True)
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
@@ -98,6 +100,8 @@ def _write(style: str, result: Result, options: CheckOptions, stream: TextIO) ->
 
     if options.fix_only:
         result = replace(result, reports=tuple(replace(report, findings=()) for report in result.reports))
+    if style == "sarif" and options.verbose:  # GitHub takes what is suppressed there for findings
+        result = replace(result, reports=tuple(replace(r, findings=r.findings + r.silenced) for r in result.reports))
     if options.statistics and style == "json":
         click.echo(text.statistics_json(result.findings), file=stream)
     elif options.statistics and style not in FORMATS:

@@ -129,6 +129,11 @@ def evidence_line(finding: Finding) -> str:
     return printable(f"{place_of(finding)}: {finding.code} scores {finding.score:.2f}: {what}")
 
 
+def silenced_line(finding: Finding) -> str:
+    """What a comment silences, and the reason that it gives."""
+    return printable(f"{place_of(finding)}: {finding.code} is silenced: {finding.silenced or 'no reason given'}")
+
+
 def fixed_line(finding: Finding) -> Line:
     """``fixed path:row:column: CODE name``, as it stood before."""
     return [("fixed ", "dim"), (place_of(finding), "path"), (f": {finding.code} {finding.name}", "")]

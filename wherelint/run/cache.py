@@ -107,6 +107,7 @@ class Cache:
             _written(report.fixed),
             plain(Source(report.before.decode("latin-1")).difference(report.after.decode("latin-1"))),
             plain(report.offers),
+            _written(report.silenced),
         ]
         entry = [key, path, trace.content, reads, report.skipped, *(about if any(about) else [])]
         self._ours[key] = json.dumps(entry, separators=(",", ":")).encode()
@@ -150,12 +151,16 @@ class Cache:
         if not about:
             return FileReport(name, skipped=_SKIPPED[skipped])
         found, problems, fixed = _read(about[0]), decoder(tuple[Problem, ...])(about[1]), _read(about[2])
-        offers = decoder(tuple[Fix | None, ...])(about[4])
-        codes, places = target.settings.codes_for(Path(path)), [p for f in (*found, *fixed) for p in f.places]
+        offers, silenced = decoder(tuple[Fix | None, ...])(about[4]), _read(about[5])
+        codes, places = (
+            target.settings.codes_for(Path(path)),
+            [p for f in (*found, *fixed, *silenced) for p in f.places],
+        )
         names = {each.filename for each in (*places, *problems)}
         if names != {name} or not codes.issuperset(place.code for place in places):
             return None  # it is about something else
-        report = FileReport(name, found, problems, fixed=fixed, skipped=_SKIPPED[skipped], offers=offers)
+        skip = _SKIPPED[skipped]
+        report = FileReport(name, found, problems, "", fixed, skipped=skip, silenced=silenced, offers=offers)
         if fixed:
             before, edits = disk.contents(Path(path)), decoder(tuple[Edit, ...])(about[3])
             after = Source(before.decode("latin-1")).edited(edits).encode("latin-1")

@@ -193,7 +193,8 @@ class _Stages:
             why = "gave up on the file: it imports too many other files, or too large ones"
             problems = (Problem(name, why, error=False),)
         problems = (*problems, *_unfinished(findings), *self._unknown_directives(text))
-        report = FileReport(name, findings, problems, text if findings or fixed else "", fixed, skipped=seen.skipped)
+        shown = text if findings or fixed or seen.silenced else ""
+        report = FileReport(name, findings, problems, shown, fixed, skipped=seen.skipped, silenced=seen.silenced)
         if self._notebook is None:
             return report, text
         return self._notebook.report(report), self._notebook.rewritten(text) if fixed else text

@@ -90,7 +90,7 @@ def check_targets(
     _check(left, jobs, checked)
     if known is not None:
         known.save()
-    telling = tuple(r for r in ordered if r.findings or r.problems or r.fixed or r.hidden)
+    telling = tuple(r for r in ordered if r.findings or r.problems or r.fixed or r.hidden or r.silenced)
     skipped = Counter(report.skipped for report in ordered if report.skipped)
     names = tuple(target.name for target in targets)
     return Result(telling, len(targets), time.perf_counter() - start, names, skipped=skipped)

@@ -62,6 +62,11 @@ class Result:
         return FORMATS[style](self.findings, self.problems, rules.RULES, __version__, texts)
 
     @property
+    def silenced(self) -> tuple[Finding, ...]:
+        """The findings that comments silence."""
+        return tuple(finding for report in self.reports for finding in report.silenced)
+
+    @property
     def hidden(self) -> int:
         """How many findings were left out because they ran without gradients."""
         return sum(report.hidden for report in self.reports)
