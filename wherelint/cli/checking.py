@@ -166,7 +166,10 @@ class _Stages:
             click.echo("".join(f"{printable(line)}\n" for line in self._measured.changed), nl=False, err=True)
             if number := self._measured.differentiated:
                 click.echo(f"a gradient passed through {number} of the calls in findings", err=True)
-        return result if self._baselines is None else replace(result, known=self._baselines.known)
+        if self._baselines is None:
+            return result
+        outlived = options.level is None and self._baselines.outlived  # another level finds less
+        return replace(result, known=self._baselines.known, outlived=outlived)
 
     def _view(self, report: FileReport) -> FileReport:
         """What is shown of a report: weighed by the calls that ran, new to the baseline, and changed."""

@@ -68,6 +68,9 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
         click.echo(text.summary(result.findings, *counts, took, left=options.fix_only), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
+        if result.outlived:
+            what = "some of it is gone, and could come back unseen; write it again with --write-baseline"
+            click.echo(f"The baseline is old: {what}.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):
             click.echo(ran, file=stream)
         if status == CLEAN and not options.exit_zero and (passing := text.passing(findings)):

@@ -24,6 +24,8 @@ class Result:
     #: How many findings were left out because no run confirmed them, and because they are in the baseline.
     unconfirmed: int = 0
     known: int = 0
+    #: Whether a baseline has something that is found no more.
+    outlived: bool = False
     #: How many files were not searched, by the reason.
     skipped: Mapping[str, int] = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ the baseline, wherever a run starts.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -68,9 +68,17 @@ class Baseline:
             raise ConfigError(f"{name}: this is no baseline; write one with --write-baseline") from None
         #: How many findings were left out.
         self.known = 0
+        self._rules: dict[str, Collection[str]] = {}
 
-    def without_known(self, report: FileReport) -> FileReport:
-        """The report with the findings that are new, each at its places that are."""
+    @property
+    def outlived(self) -> bool:
+        """Whether something in it is found no more, in a file that was checked by the same rule."""
+        return any(left > 0 and entry.code in self._rules.get(entry.filename, ()) for entry, left in self._left.items())
+
+    def without_known(self, report: FileReport, codes: Collection[str] = ()) -> FileReport:
+        """The report with the findings that are new, each at its places that are; ``codes`` were looked for."""
+        if not report.problems and not report.hidden:
+            self._rules[_named(report.filename, self._path)] = codes
         if not report.findings:
             return report
         entry = _entries(report, self._path)
@@ -94,14 +102,20 @@ class Baselines:
 
     def without_known(self, report: FileReport) -> FileReport:
         """The report without what its baseline knows."""
-        path = self._settings(Path(os.path.abspath(report.filename)).parent).baseline
-        if path is None:
+        file = Path(os.path.abspath(report.filename))
+        settings = self._settings(file.parent)
+        if settings.baseline is None:
             return report
-        if path not in self._read:
-            self._read[path] = Baseline(path)
-        return self._read[path].without_known(report)
+        if settings.baseline not in self._read:
+            self._read[settings.baseline] = Baseline(settings.baseline)
+        return self._read[settings.baseline].without_known(report, settings.codes_for(file))
 
     @property
     def known(self) -> int:
         """How many findings were left out."""
         return sum(each.known for each in self._read.values())
+
+    @property
+    def outlived(self) -> bool:
+        """Whether one of them should be written again."""
+        return any(each.outlived for each in self._read.values())
