@@ -205,7 +205,7 @@ class Finding:
     plot: Plot | None = field(default=None, compare=False, repr=False)
     #: The reason that a comment gives for silencing it, perhaps none; None where no comment does.
     silenced: str | None = None
-    #: What is the same for all findings of the file that have one cause, before they are put together.
+    #: What is the same for all findings of the file that have one cause, before they are put together or fixed.
     cause: int | None = field(default=None, compare=False, repr=False)
 
     @property

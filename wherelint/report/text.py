@@ -195,7 +195,8 @@ def problem_line(problem: Problem) -> str:
 def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
     """``Fixed 3 findings in 2 files.``"""
     files = len({finding.filename for finding in fixed})
-    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}{'; each fix was confirmed first' * ran}."
+    causes = len({(f.filename, id(f) if f.cause is None else f.cause) for f in fixed})
+    return f"{verb} {count(causes, 'finding')} in {count(files, 'file')}{'; each fix was confirmed first' * ran}."
 
 
 def fixable(findings: Iterable[Finding]) -> str:

@@ -158,7 +158,8 @@ class _Stages:
             codes, width = self._settings.fixed_codes, line_length(self._path.parent)
             comment, refuted = self._settings.fix_comment, self._target.refuted
             allowed = Allowed(mode == "unsafe", refuted, with_snippets, width, codes, comment, self._target.offers)
-            return Applied(*fixpoint(before.text, before.seen, look, allowed))
+            text, seen, fixed = fixpoint(before.text, before.seen, look, allowed)
+            return Applied(text, seen, tuple(_with_causes(before.seen.shown, fixed)))
         return before
 
     def _annotate(self, applied: Applied) -> tuple[tuple[Finding, ...], tuple[Fix | None, ...]]:
@@ -220,6 +221,18 @@ def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:
         if message.startswith(GIVEN_UP) or DEFECT in message:
             number = f"{count} of {len(findings)} finding{'s' * (len(findings) > 1)}"
             yield Problem(findings[0].filename, f"gave up on fixes for {number}: {why}", error=DEFECT in message)
+
+
+def _with_causes(shown: Iterable[Finding], fixed: Iterable[Finding]) -> Iterator[Finding]:
+    """The fixed findings; what was shown as a place of another one, and came up alone, has the cause of that."""
+    from wherelint.fix.verify.findings import key
+
+    left, causes = Counter(map(key, shown)), dict[object, int]()
+    for index, finding in enumerate(fixed):
+        cause = index if left[key(finding)] > 0 else causes.get(key(finding), index)
+        left[key(finding)] -= 1
+        causes |= dict.fromkeys(map(key, finding.also), cause)
+        yield replace(finding, cause=cause)
 
 
 def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:
