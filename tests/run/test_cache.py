@@ -286,6 +286,20 @@ class TestWhatChanges:
         assert check_paths(["."], cache=".wherelint_cache", fix_mode="safe", only_shown=True).fixed
         assert checked() == ["a.py"]
 
+    def test_what_was_done_before_the_reader_left_is_kept(
+        self, project: Path, checked: Callable[[], list[str]]
+    ) -> None:
+        write(project, {"a.py": UNSAFE, "b.py": SAFE})
+
+        def leaves(report: FileReport) -> FileReport:
+            raise BrokenPipeError
+
+        with pytest.raises(BrokenPipeError):
+            check_paths(["."], cache=".wherelint_cache", seen=leaves)
+        assert checked() == ["a.py"]
+        check_paths(["."], cache=".wherelint_cache")
+        assert checked() == ["b.py"]
+
     def test_the_programs_of_findings(self, project: Path) -> None:
         write(project, {"a.py": UNSAFE, "d.py": UNSURE})
         for fresh, kept in zip(check(fix_mode="offer").findings, check(fix_mode="offer").findings, strict=True):

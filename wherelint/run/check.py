@@ -194,7 +194,7 @@ class _Stages:
             why = "gave up on the file: it imports too many other files, or too large ones"
             problems = (Problem(name, why, error=False),)
         problems = (*problems, *_unfinished(findings), *self._unknown_directives(text))
-        shown = text if findings or fixed or seen.silenced else ""
+        shown = text if findings or fixed else ""
         report = FileReport(name, findings, problems, shown, fixed, skipped=seen.skipped, silenced=seen.silenced)
         if self._notebook is None:
             return report, text

@@ -87,9 +87,11 @@ def check_targets(
                 add(index, report)
     missing = [index for index in range(len(targets)) if index not in reports]
     left = [targets[index] if known is None else known.prepared(targets[index]) for index in missing]
-    _check(left, jobs, checked)
-    if known is not None:
-        known.save()
+    try:
+        _check(left, jobs, checked)
+    finally:  # whoever reads the output may have seen enough
+        if known is not None:
+            known.save()
     telling = tuple(r for r in ordered if r.findings or r.problems or r.fixed or r.hidden or r.silenced)
     skipped = Counter(report.skipped for report in ordered if report.skipped)
     names = tuple(target.name for target in targets)
