@@ -607,7 +607,7 @@ class TestRunsAtOnce:
                 output, errors = ran.communicate(timeout=60)
                 assert (ran.returncode, errors) == (1, b"")
                 assert output.startswith(name.encode())
-            assert {len(entry) for entry in entries()} == {10}
+            assert {len(entry) for entry in entries()} == {11}
             (project / PACK.parent).chmod(0o700)
         assert not list((project / PACK.parent).glob("*.tmp"))
         check(*names)

@@ -64,7 +64,7 @@ def check(content: bytes, target: Target, projects: list[Project] | None = None)
                 return FileReport(filename)
             reports = [
                 _rewritten(report, content, after, encoding) if report.fixed else report
-                for report, after in _Stages(target, text, projects).reports()
+                for report, after in _Stages(target, text, projects).report()
             ]
         return replace(reports[0], diff=next(iter(reports[1:]), None))
     except UndecodableError as error:
@@ -111,7 +111,7 @@ class _Stages:
         said = self._settings.evidence_for(self._path)
         self._options = DetectOptions(self._settings.aliases, rules.previews(self._codes), least, said)
 
-    def reports(self) -> Iterator[tuple[FileReport, str]]:
+    def report(self) -> Iterator[tuple[FileReport, str]]:
         """The report on the text, and the text after the fixes; where these are offered and shown, then the diff."""
         if len(self._text) > Budget.characters:
             why = f"gave up on the file: it has more than {Budget.characters:,} characters"
