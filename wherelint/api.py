@@ -53,6 +53,7 @@ def check_paths(
     jobs: int | None = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
     cache: str | os.PathLike[str] | None = None,
+    seen: Callable[[FileReport], FileReport] = lambda report: report,
 ) -> Result:
     """Check files, and what lies below directories; nothing is written but the ``cache``.
 
@@ -60,7 +61,8 @@ def check_paths(
     their fixes, programs and plots), or "safe" or "unsafe" (reports have the bytes of the fixed file; those that are
     ``only_shown``, and written nowhere, may come from the cache). ``jobs`` processes (None: as many as seem worth it)
     give the same result as one. ``progress(done, total)`` is called now and then. ``cache`` is the directory that keeps
-    reports from one call to the next (None: nothing is kept). What could not be checked is in the result's
+    reports from one call to the next (None: nothing is kept). ``seen`` gets each report, in the order of the files, as
+    soon as it is there; what it returns is in the result. What could not be checked is in the result's
     ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
@@ -68,5 +70,7 @@ def check_paths(
     names, settings = [os.fspath(path) for path in paths], configuration or Configuration()
     targets, problems = files.discover(names, settings, fix_mode, force_exclude=force_exclude, only_shown=only_shown)
     kept = None if cache is None else Path(cache)
-    result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept)
+    for problem in problems:
+        seen(FileReport(problem.filename, problems=(problem,)))
+    result = engine.check_targets(targets, jobs, lambda done: progress(done, len(targets)), kept, seen)
     return add_problems(result, problems)

@@ -203,7 +203,9 @@ class Finding:
     cells: tuple[int, ...] = field(default=(), compare=False, repr=False)
     #: With the fix, where a search made the finding.
     plot: Plot | None = field(default=None, compare=False, repr=False)
-    #: What is the same for all findings of the file that have one cause, before they are put together.
+    #: The reason that a comment gives for silencing it, perhaps none; None where no comment does.
+    silenced: str | None = None
+    #: What is the same for all findings of the file that have one cause, before they are put together or fixed.
     cause: int | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -281,5 +283,14 @@ class FileReport:
     skipped: str = field(default="", compare=False)
     #: How many findings were left out because they ran without gradients.
     hidden: int = 0
+    #: What comments silence.
+    silenced: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
     #: The fixes of its findings as they are offered, before they are laid out.
     offers: tuple[Fix | None, ...] = field(default=(), compare=False, repr=False)
+    #: The report after the safe fixes, where these are offered and it was found with little work more.
+    diff: FileReport | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def known_offers(self) -> dict[SortKey, Fix | None]:
+        """The fixes as they are offered, by where the findings stand."""
+        return {finding.sort_key(): fix for finding, fix in zip(self.findings, self.offers, strict=False)}

@@ -10,8 +10,7 @@ processes computed (CPU), of which a busy machine changes less, and the memory o
 said about times that would be too long: that is for the reader to judge.
 
 cold       wherelint check --no-cache: with the fixes that can be proven
-scan       the same without fixes
-single     the same without fixes, in one process
+single     the same in one process
 warm       wherelint check with a cache that has seen the packages once
 plain      wherelint check of one file that holds no selection
 found      wherelint check of one file with findings
@@ -85,12 +84,11 @@ RATIOS = (
     ("patterns", "cold"),
     ("flake8", "cold"),
     ("torchfix", "cold"),
-    ("single", "scan"),
-    ("cold", "scan"),
+    ("single", "cold"),
     ("diff", "cold"),
 )
 #: Ratios of CPU seconds.
-COMPUTED = (("scan", "mypy"), ("single", "mypy"), ("cold", "scan"))  # fmt: skip
+COMPUTED = (("cold", "mypy"), ("single", "mypy"), ("diff", "cold"))
 #: A contender that is no command.
 TYPING = "(in process)"
 COPIES = (1, 2, 4, 8)
@@ -148,15 +146,13 @@ def contenders(scratch: Path, plain: str | None, found: str) -> list[Contender]:
     cached = ("--cache-dir", str(scratch / "ruff"), ".")
     flake8 = ("--isolated", "--select", "E,F", ".")
     mypy = ("--cache-dir", os.devnull, "--ignore-missing-imports", "--no-site-packages", ".")
-    scan = (*_CHECK, "--no-cache", "--output-format", "concise", ".")
     lines, many = (scratch / "lines.py", scratch / "many.py")
     lines.write_text(sample(8, 500), encoding="utf-8")
     many.write_text(sample(100, 700), encoding="utf-8")
     diff = (*_CHECK, "--no-cache", "--diff")
     return [
         Contender("cold", (*_CHECK, "--no-cache", "."), other),
-        Contender("scan", scan, other),
-        Contender("single", (*scan, "-j1"), other),
+        Contender("single", (*_CHECK, "--no-cache", ".", "-j1"), other),
         Contender("warm", warm, warm),
         Contender("plain", one, one)
         if plain

@@ -19,6 +19,8 @@ from conftest import SAFE, UNSAFE, Run, environment, write
 from wherelint import __version__, rules
 from wherelint.cli import main
 from wherelint.io import files
+from wherelint.io.files import Target
+from wherelint.run import engine
 
 WARNING, NOTE = (UNSAFE.replace("def f", f"def f_{level}") for level in ("warning", "note"))
 BROKEN = "def f(:\n"
@@ -42,6 +44,27 @@ def test_concise(run: Run, project: Path) -> None:
     status, output, _ = run("check", "--output-format", "concise", "-q")
     message = rules.message("WL101", "sqrt", "where", "jax")
     assert (status, output) == (1, f"a.py:5:29: error: WL101 {message}\n")
+
+
+@pytest.mark.parametrize("style", ["full", "concise", "github", "grouped", "pylint"])
+def test_a_finding_is_printed_as_soon_as_its_file_is_done(
+    run: Run, project: Path, style: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(project, {"a.py": UNSAFE, "b.py": UNSAFE, "c.py": UNSAFE})
+    printed: list[str] = []
+    check_file = engine.check_file
+
+    def slowly(target: Target) -> object:
+        printed.append(capsys.readouterr().out)
+        return check_file(target)
+
+    monkeypatch.setattr(engine, "check_file", slowly)
+    status, rest, _ = run("check", "-j1", "--output-format", style)
+    assert status == 1
+    assert [("a.py" in each, "b.py" in each) for each in printed] == [(False, False), (True, False), (False, True)]
+    assert run("check", "-j1", "--output-format", style)[1] == "".join(printed) + rest  # from the cache
+    assert run("check", "--output-format", style, "-o", "report.txt", "-q")[0] == 1
+    assert ("".join(printed) + rest).startswith((project / "report.txt").read_text())
 
 
 def test_json(run: Run, project: Path) -> None:
@@ -550,8 +573,8 @@ def on_a_terminal(project: Path, *arguments: str) -> tuple[int, str]:
 
 WORK = """
 import sys, time
-from wherelint.cli.output import progress
-with progress(False, "working") as update:
+from wherelint.cli.output import Progress
+with Progress(False, "working") as update:
     update(1, 3)
     time.sleep({seconds})
     update(2, 3)
@@ -567,6 +590,16 @@ def test_progress_on_a_terminal(project: Path) -> None:
     assert "working" in before
     assert on_a_terminal(project, "-c", WORK.format(seconds=0)) == (0, "done\r\n")
     assert "working" not in on_a_terminal(project, "-c", WORK.format(seconds=1.5).replace("False", "True"))[1]
+
+
+def test_the_bar_is_hidden_where_a_finding_is_printed(project: Path) -> None:
+    work = WORK.format(seconds=1.5).replace("update(2, 3)", "update(2, 3); update.hide(); print('found'); update(3, 3)")
+    said = on_a_terminal(project, "-c", work)[1]
+    before, _, after = said.partition("found\r\n")
+    assert before.endswith("\x1b[2K")
+    assert "working" in before
+    assert "working" in after
+    assert after.endswith("\x1b[2Kdone\r\n")
 
 
 def test_the_page_of_a_rule_on_a_terminal(project: Path) -> None:

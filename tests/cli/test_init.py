@@ -20,9 +20,10 @@ def test_of_a_project_with_nothing(run: Run, project: Path) -> None:
     assert run("init") == (0, f"pyproject.toml: written\n{HOOKS}: written\n{NEXT}", "")
     assert tomllib.loads((project / "pyproject.toml").read_text()) == {"tool": {"wherelint": {}}}
     assert (project / HOOKS).read_text().startswith("repos:\n- repo: local\n  hooks:\n    - id: wherelint\n")
-    status, output, _ = run("init")  # nothing is written twice
-    assert status == 0
-    assert output.startswith("pyproject.toml: already configures wherelint; left alone\n")
+    left = "pyproject.toml: already configures wherelint; left alone\n"
+    assert run("init") == (0, f"{left}{HOOKS}: already runs wherelint; left alone\nThere is nothing to do.\n", "")
+    (project / HOOKS).write_text("repos: []\n")
+    assert run("init")[1].startswith(f"{left}{HOOKS}: left alone; to run wherelint, add this hook:\n")
 
 
 def test_every_key_that_is_shown_is_one(run: Run, project: Path) -> None:

@@ -25,7 +25,7 @@ from real_gradients import require
 from wherelint import confirm as confirming
 from wherelint.cli import main
 from wherelint.confirm import harness as harnesses
-from wherelint.confirm.harness import Harness, HarnessError, Limits, LostError, request
+from wherelint.confirm.harness import HangsError, Harness, HarnessError, Limits, LostError, request
 from wherelint.confirm.routine import PROBES, Routine, Snippet, Step
 from wherelint.finding import Confirmation, Finding
 from wherelint.io.config import Settings
@@ -488,6 +488,25 @@ def test_killing_the_real_child_loses_no_finding(real: None, monkeypatch: pytest
         outcomes(made)[0].device,
         outcomes(made)[0].framework_version,
     )
+
+
+class Hanging(Harness):
+    """A real harness whose child hangs at every input but the witness."""
+
+    def run(self, snippet: Snippet) -> dict[str, Any]:
+        if all((probes == probes[:1]).all() for probes in snippet.before.probes):
+            return super().run(snippet)
+        self._end()
+        raise HangsError("it took more than 60 s")
+
+
+def test_an_input_that_hangs_does_not_keep_the_witness(real: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confirming, "Harness", Hanging)
+    made, problems = confirming.confirm(findings(1), "cpu")
+    assert problems == []
+    (outcome,) = outcomes(made)
+    assert (outcome.verdict, outcome.after_fix, outcome.at) == ("confirmed", None, made[0].witness.inputs)  # type: ignore[union-attr]
+    assert outcome.against_fix  # at other inputs nobody knows
 
 
 def confirmed_by(boot: str, monkeypatch: pytest.MonkeyPatch, count: int = 3) -> tuple[list[Confirmation], list[str]]:

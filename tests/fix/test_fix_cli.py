@@ -32,6 +32,16 @@ def test_a_fix_is_written_and_counted(project: Path, wherelint: Run) -> None:
     assert wherelint("check", "--fix")[:2] == (CLEAN, "No findings, 2 files checked.\n")
 
 
+def test_one_finding_is_counted_once_though_it_takes_two_fixes(project: Path, wherelint: Run) -> None:
+    program = "def f(x):\n    return jnp.where(x > 0, jnp.arccos(jnp.linalg.norm(x)), 0.0)\n"
+    write(project, {"a.py": f"import jax.numpy as jnp\n\n\n{program}"})
+    assert "Found 1 error (1 fixable with --fix), 1 file checked.\n" in wherelint("check")[1]
+    _, patch, told = wherelint("check", "--diff")
+    assert [line.split()[2] for line in patch.splitlines() if line.startswith("# ")] == ["WL108", "WL104"]
+    assert told == "Would fix 1 finding in 1 file.\n"
+    assert "Fixed 1 finding in 1 file.\nNo findings, 1 file checked.\n" in wherelint("check", "--fix")[1]
+
+
 def test_what_is_left_is_reported(project: Path, wherelint: Run) -> None:
     write(project, {"a.py": UNSAFE, "b.py": SUM})
     status, output, _ = wherelint("check", "--fix")

@@ -22,11 +22,14 @@ from wherelint import check_paths
 from wherelint.cli import main
 from wherelint.confirm.routine import Snippet, snippet_of
 from wherelint.confirm.script import script
+from wherelint.finding import FileReport
+from wherelint.fix import apply
 from wherelint.io import disk
 from wherelint.io.config import Configuration, Overrides, Settings
 from wherelint.io.files import FixMode, Target
 from wherelint.run import cache, engine, pool
 from wherelint.run.result import Result
+from wherelint.suppress.view import View
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BROKEN = "def f(:\n"
@@ -245,6 +248,57 @@ class TestWhatChanges:
             kept = check_paths(["."], cache=".wherelint_cache", fix_mode=fix_mode, only_shown=True)
             assert checked() == []
             assert repr(kept.reports) == repr(fresh.reports)
+
+    def test_a_check_keeps_what_the_safe_fixes_change(
+        self, project: Path, checked: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(project, {"a.py": UNSAFE, "b.py": SAFE, "c.py": BROKEN, "d.py": UNSURE})
+        check(fix_mode="offer")
+        checked()
+        kept = check_paths(["."], cache=".wherelint_cache", fix_mode="safe", only_shown=True)
+        assert checked() == []
+        assert repr(kept.reports) == repr(check_paths(["."], fix_mode="safe", only_shown=True).reports)
+        checked()
+        read: list[str] = []
+        _report = cache.Cache._report
+
+        def spied(self: cache.Cache, line: bytes, key: str, target: Target, path: str) -> FileReport | None:
+            read.append(target.name)
+            return _report(self, line, key, target, path)
+
+        monkeypatch.setattr(cache.Cache, "_report", spied)
+        check_paths(["d.py"], cache=".wherelint_cache", fix_mode="unsafe", only_shown=True)
+        assert (read, checked()) == (["d.py"], ["d.py"])  # once, though it is fixed
+
+    def test_what_takes_long_is_not_done_before_it_is_asked_for(
+        self, project: Path, checked: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(project, {"a.py": UNSAFE})
+        fixpoint = apply.fixpoint
+
+        def twice(text: str, seen: View, analysed: Callable[[str], View], allowed: apply.Allowed) -> object:
+            analysed(text)
+            return fixpoint(text, seen, analysed, allowed)
+
+        monkeypatch.setattr(apply, "fixpoint", twice)
+        assert check(fix_mode="offer").findings
+        checked()
+        assert check_paths(["."], cache=".wherelint_cache", fix_mode="safe", only_shown=True).fixed
+        assert checked() == ["a.py"]
+
+    def test_what_was_done_before_the_reader_left_is_kept(
+        self, project: Path, checked: Callable[[], list[str]]
+    ) -> None:
+        write(project, {"a.py": UNSAFE, "b.py": SAFE})
+
+        def leaves(report: FileReport) -> FileReport:
+            raise BrokenPipeError
+
+        with pytest.raises(BrokenPipeError):
+            check_paths(["."], cache=".wherelint_cache", seen=leaves)
+        assert checked() == ["a.py"]
+        check_paths(["."], cache=".wherelint_cache")
+        assert checked() == ["b.py"]
 
     def test_the_programs_of_findings(self, project: Path) -> None:
         write(project, {"a.py": UNSAFE, "d.py": UNSURE})
@@ -553,7 +607,7 @@ class TestRunsAtOnce:
                 output, errors = ran.communicate(timeout=60)
                 assert (ran.returncode, errors) == (1, b"")
                 assert output.startswith(name.encode())
-            assert {len(entry) for entry in entries()} == {10}
+            assert {len(entry) for entry in entries()} == {11}
             (project / PACK.parent).chmod(0o700)
         assert not list((project / PACK.parent).glob("*.tmp"))
         check(*names)

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import UNSAFE, Run, write
+from conftest import SAFE, UNSAFE, Run, write
 
 from wherelint.cli import main
 from wherelint.suppress.baseline import Entry
 
+BROKEN = "def f(:\n"
 NONE = "missing.json: this is no baseline; write one with --write-baseline"
 ENTRY = ", ".join(f'"{key}": ""' for key in Entry._fields)
 WRITTEN = """\
@@ -59,6 +60,22 @@ def test_what_is_new_is_shown(run: Run, known: Path) -> None:
     # Another operand is another line.
     write(known.parent, {"a.py": UNSAFE.replace("sqrt(x)", "sqrt(x * 1)")})
     assert run("check", "--baseline", "known.json", "a.py")[0] == 1
+
+
+def test_what_is_gone_may_not_come_back_unseen(run: Run, known: Path) -> None:
+    old = "The baseline is old: some of it is gone, and could come back unseen; write it again with --write-baseline.\n"
+    write(known.parent, {"a.py": SAFE})
+    asked = "check", "--baseline", "known.json"
+    assert run(*asked) == (0, f"No findings, 2 files checked.\n1 finding known to the baseline.\n{old}", "")
+    for less in (("sub",), ("--level", "error"), ("--ignore", "WL101"), ("-q",)):
+        assert "old" not in run(*asked, *less)[1]
+    write(known.parent, {"a.py": BROKEN})
+    assert "old" not in run(*asked)[1]
+    write(known.parent, {"a.py": SAFE})
+    assert run("check", "--write-baseline", "known.json")[0] == 0
+    assert "old" not in run(*asked)[1]
+    write(known.parent, {"a.py": UNSAFE})
+    assert run(*asked)[0] == 1
 
 
 @pytest.mark.parametrize("option", ["--fix", "--diff", "--fix-only", "--add-noqa", "-"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +46,7 @@ FINDING = Finding(
 
 def covered(comments: dict[int, str], finding: Finding = FINDING) -> bool:
     lines = [f"{line}  {comments.get(row, '')}" for row, line in enumerate(LINES, 1)]
-    return find_suppressions("\n".join(lines)).cover(finding)
+    return find_suppressions("\n".join(lines)).covering(finding) is not None
 
 
 @pytest.mark.parametrize("row", [4, 6, 8])
@@ -123,7 +124,7 @@ def test_strings_are_not_comments() -> None:
 def test_a_multi_line_string_is_silenced_on_its_last_row() -> None:
     text = 'r = sqrt(x, """\n\n""")  # noqa\n'
     finding = replace(FINDING, location=Location(1, 5), end_location=Location(1, 12), noqa_row=1)
-    assert find_suppressions(text).cover(finding)
+    assert find_suppressions(text).covering(finding)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +208,34 @@ def test_what_is_advised_beside_code_works(comment: str, why: str) -> None:
     assert len(checked(comment).findings) == 1
     advised = checked(why.partition("`")[2].rstrip("`"))
     assert (advised.findings, advised.problems) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("comment", "reason"),
+    [
+        ("# noqa: WL101 -- knots are distinct", "knots are distinct"),
+        ("# noqa: WL101, E501: knots are distinct.  # type: ignore", "knots are distinct."),
+        ("# noqa \N{EM DASH} knots are distinct", "knots are distinct"),
+        ("# type: ignore # noqa: WL101 knots are distinct", "knots are distinct"),
+        ("# noqa: WL101", ""),
+    ],
+)
+def test_the_reason_of_a_comment_is_shown(wherelint: Run, project: Path, comment: str, reason: str) -> None:
+    write(project, {"a.py": f"{UNSAFE.rstrip()}  {comment}\n"})
+    for cached in ("with", "without"):
+        status, output, errors = wherelint("check", "-v")
+        assert (status, output) == (0, "No findings, 1 file checked.\n"), cached
+        assert errors.startswith(f"a.py:5:29: WL101 is silenced: {reason or 'no reason given'}\n"), cached
+    assert wherelint("check") == (0, "No findings, 1 file checked.\n", "")
+    results = [
+        json.loads(wherelint("check", "--output-format", "sarif", *more)[1])["runs"][0]["results"]
+        for more in ((), ("-v",), ("-v", "--ignore-noqa"))
+    ]
+    assert [[each.get("suppressions") for each in some] for some in results] == [
+        [],  # GitHub would open an alert for it
+        [[{"kind": "inSource", "justification": reason}]],
+        [None],
+    ]
 
 
 def test_the_command_says_it(wherelint: Run, project: Path) -> None:

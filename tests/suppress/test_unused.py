@@ -35,7 +35,6 @@ def test_a_suppression_that_counts_or_cannot_be_judged(comment: str) -> None:
     [
         ("  # noqa: WL101, WL103", "WL103", "  # noqa: WL101"),
         ("  # noqa: WL103, WL101, E501", "WL103", "  # noqa: WL101, E501"),
-        ("  # noqa: WL101, WL999", "WL999", "  # noqa: WL101"),
         ("  # noqa: WL101  # noqa: WL2", "WL2", "  # noqa: WL101  # noqa: WL2"),
     ],
 )
@@ -65,6 +64,17 @@ def test_comments_that_silence_nothing_are_removed(before: str, after: str) -> N
     text = safe.replace(LINE.replace("jnp.sqrt(x)", "x"), before + LINE.replace("jnp.sqrt(x)", "x"))
     assert [m.partition(" ")[2].partition(" ")[0] for m in messages(text)] == ["WL001"]
     assert fixed(text) == text.replace(before, after)
+
+
+@pytest.mark.parametrize(
+    ("comment", "unknown"),
+    [("WL101, WL999", "WL999"), ("wl110, wl120 why", "WL120"), ("WL9", "WL9"), ("E999", ""), ("WL1", "")],
+)
+def test_a_rule_that_is_unknown_is_a_warning(comment: str, unknown: str) -> None:
+    report = check_source(UNSAFE.replace(LINE, f"{LINE}  # noqa: {comment}").encode(), "a.py", Settings(root=Path("/")))
+    told = [(p.location and p.location.column, p.message, p.error) for p in report.problems]
+    assert told == ([(len(LINE) + 3, f"unknown rule {unknown}", False)] if unknown else [])
+    assert "WL999" not in str([f.message for f in report.findings])
 
 
 def test_what_was_not_asked_cannot_be_said_to_be_unused() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -146,6 +148,25 @@ def test_the_program_is_stopped_at_the_first_report(tmp_path: Path) -> None:
     assert {path.name for path in saved.iterdir()} == {"operands.pt", "report.json", "report.txt", "repro.py"}
     (finding,) = json.loads((saved / "report.json").read_text())
     assert (finding["code"], finding["location"]["row"]) == ("WL101", 5)
+
+
+def test_what_an_earlier_run_reported_goes(tmp_path: Path) -> None:
+    assert reported(tmp_path, "-q")[0] == 1
+    kept = tmp_path / "wherelint-run"
+    for path in kept.rglob("*"):
+        os.utime(path, (0, 0))
+    shutil.copytree(kept / "1", kept / "rank-0" / "1")
+    (kept / "mine").mkdir()
+    (kept / "mine" / "report.json").touch()
+    (tmp_path / "fine.py").write_text("print('fine')\n")
+    assert ran(tmp_path, "-m", "wherelint", "run", "fine.py")[0] == 0
+    assert sorted(path.name for path in kept.iterdir()) == [".gitignore", "mine", "rank-0"]
+    assert reported(tmp_path, "-q")[0] == 1  # and that of this run stays
+    assert (kept / "1" / "report.txt").exists()
+    (kept / ".gitignore").write_text("ours")
+    os.utime(kept / "1" / "report.json", (0, 0))
+    ran(tmp_path, "-m", "wherelint", "run", "fine.py")
+    assert (kept / "1" / "report.txt").exists()
 
 
 TWO_CAUSES = POISONED.replace(".sum()", ".sum() + torch.where(x > 0, x.log(), 0.0).sum()")

@@ -23,11 +23,12 @@ from wherelint.cli.output import (
     CLEAN,
     FAILED,
     FINDINGS,
+    Progress,
     destination,
-    progress,
     put,
     report_problems,
     use_color,
+    write_file,
     write_report,
 )
 from wherelint.finding import FileReport, Finding, FixKey
@@ -39,7 +40,7 @@ from wherelint.report.common import printable
 from wherelint.run import engine
 from wherelint.run.check import check
 from wherelint.run.coverage import MeasuredGradients
-from wherelint.run.result import Result, confirm_result, unwritten, without_known, without_refuted
+from wherelint.run.result import Result, confirm_result, unwritten, without_refuted
 from wherelint.suppress import baseline
 from wherelint.suppress.since import Changes
 
@@ -73,17 +74,12 @@ def run_check(options: CheckOptions, configuration: Configuration) -> int:
         options = replace(options, paths=tuple(changes.below(options.paths)), force_exclude=True)
     if options.show_files:
         return _show_files(options, configuration)
-    stages = _Stages(options, configuration)
+    stages = _Stages(options, configuration, changes)
     result = stages.search()
     if not result.total and changes is None and not options.quiet:
         click.echo("warning: no Python file or notebook to check there", err=True)
-    result = stages.drop_refuted(result)
-    result = stages.weigh(result)
     if options.write_baseline is not None:
         return _write_baseline(result, options.write_baseline, options, configuration)
-    result = stages.drop_known(result)
-    if changes is not None:
-        result = replace(result, reports=tuple(map(changes.only, result.reports)))
     if options.show_diff:
         return _show_diff(result, options)
     return stages.report(stages.write(result))
@@ -136,45 +132,52 @@ def _show_files(options: CheckOptions, configuration: Configuration) -> int:
 class _Stages:
     """The stages of a check, each from a result to the next; what is written and reported is the last of them."""
 
-    def __init__(self, options: CheckOptions, configuration: Configuration) -> None:
-        self._options, self._configuration = options, configuration
+    def __init__(self, options: CheckOptions, configuration: Configuration, changes: Changes | None) -> None:
+        self._options, self._configuration, self._changes = options, configuration, changes
         self._content = sys.stdin.buffer.read() if options.stdin else b""
+        again = partial(self._again, level="note")
+        self._measured = MeasuredGradients(configuration.settings, options.gradient_coverage, again)
+        self._baselines = baseline.Baselines(configuration.settings) if options.write_baseline is None else None
 
     def search(self) -> Result:
-        """The findings of all files; with the fixes that are applied, where the options say so."""
-        options = self._options
+        """The findings to show of all files, with the fixes that are applied; printed at once where they can be."""
+        options, later = self._options, self._options.rewrites or self._options.stdin
         if options.stdin:
-            return Result((self._again(FileReport(options.stdin_filename or "-")),), 1, 0.0)
-        with progress(options.quiet) as update:
-            return api.check_paths(
-                options.paths, self._configuration, fix_mode=options.fix_mode, force_exclude=options.force_exclude,
-                only_shown=options.show_diff, jobs=options.jobs, progress=update, cache=options.cache,
-            )  # fmt: skip
+            result = Result((self._again(FileReport(options.stdin_filename or "-")),), 1, 0.0)
+        else:
+            with Progress(options.quiet) as update:
 
-    def drop_refuted(self, result: Result) -> Result:
-        """With --confirm every fix is run before it is written; without those that the run did not bear out."""
-        if not result.fixed or not self._options.runs_findings:
+                def seen(report: FileReport) -> FileReport:
+                    report = report if later else self._view(report)
+                    if options.streams and (report.findings or report.problems):
+                        update.hide()
+                        write_file(options.output_format, report, options.color, sys.stdout)
+                    return report
+
+                result = api.check_paths(
+                    options.paths, self._configuration, fix_mode=options.fix_mode, force_exclude=options.force_exclude,
+                    only_shown=options.show_diff, jobs=options.jobs, progress=update, cache=options.cache, seen=seen,
+                )  # fmt: skip
+        if result.fixed and options.runs_findings:  # every fix is run before it is written
+            result = without_refuted(result, self._again, lambda part: self._confirm(part)[0])
+        if later:
+            result = replace(result, reports=tuple(map(self._view, result.reports)))
+        if options.verbose:
+            click.echo("".join(f"{printable(line)}\n" for line in self._measured.changed), nl=False, err=True)
+            if number := self._measured.differentiated:
+                click.echo(f"a gradient passed through {number} of the calls in findings", err=True)
+        if self._baselines is None:
             return result
-        return without_refuted(result, self._again, lambda part: self._confirm(part)[0])
+        outlived = options.level is None and self._baselines.outlived  # another level finds less
+        return replace(result, known=self._baselines.known, outlived=outlived)
 
-    def weigh(self, result: Result) -> Result:
-        """The findings weighed by the calls that ran."""
-        if self._options.rewrites:
-            return result
-
-        measured = MeasuredGradients(
-            self._configuration.settings, self._options.gradient_coverage, partial(self._again, level="note")
-        )
-        result = measured.weigh(result)
-        if self._options.verbose:
-            click.echo("".join(f"{printable(line)}\n" for line in measured.changed), nl=False, err=True)
-            if measured.differentiated:
-                click.echo(f"a gradient passed through {measured.differentiated} of the calls in findings", err=True)
-        return result
-
-    def drop_known(self, result: Result) -> Result:
-        """Without what the baselines know."""
-        return without_known(result, self._configuration.settings)
+    def _view(self, report: FileReport) -> FileReport:
+        """What is shown of a report: weighed by the calls that ran, new to the baseline, and changed."""
+        if not self._options.rewrites:
+            report = self._measured.weigh(report)
+        if self._baselines is not None:
+            report = self._baselines.without_known(report)
+        return report if self._changes is None else self._changes.only(report)
 
     def write(self, result: Result) -> Result:
         """Fixed files are written; standard input is printed, fixed or not."""
@@ -216,7 +219,7 @@ class _Stages:
     def _confirm(self, result: Result, *, only: bool = False) -> tuple[Result, list[str]]:
         """The result of running what was found, and why a framework could not be run."""
         options, total = self._options, len(result.findings)
-        with progress(options.quiet, "confirming") as update:
+        with Progress(options.quiet, "confirming") as update:
             return confirm_result(result, options.device, only=only, progress=lambda done: update(done, total))
 
 

@@ -40,16 +40,21 @@ HOOK = """\
 
 def start() -> None:
     """Write what is not there, and say what to do next. Raises ConfigError, OSError and UnicodeDecodeError."""
-    project, hooks = Path("pyproject.toml"), Path(".pre-commit-config.yaml")
+    project, hooks, done = Path("pyproject.toml"), Path(".pre-commit-config.yaml"), False
     if load(project) is None:
         before = disk.contents(project) if project.exists() else b""
         text = before.rstrip() + b"\n\n" if before else b""
         disk.write(project, text + CONFIGURATION.encode())
         click.echo(f"{project}: {'extended' if before else 'written'}")
     else:
+        done = hooks.exists() and b"wherelint" in disk.contents(hooks)
         click.echo(f"{project}: already configures wherelint; left alone")
     for told in _keep_comments(project):
+        done = False
         click.echo(told)
+    if done:
+        click.echo(f"{hooks}: already runs wherelint; left alone\nThere is nothing to do.")
+        return
     if hooks.exists():
         click.echo(f"{hooks}: left alone; to run wherelint, add this hook:\n\n{HOOK}")
     else:

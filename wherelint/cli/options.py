@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from wherelint.io.files import FixMode
 
 STYLES = ["full", "concise", *FORMATS]
+#: Formats that print a file after the other.
+BY_FILE = frozenset(("full", "concise", "github", "grouped", "pylint"))
 #: Options that change files, or would.
 _REWRITING = ("show_diff", "fix_only", "fix", "add_noqa")
 _CONFIRMING = ("confirm", "only_confirmed", "repro_dir")
@@ -157,6 +159,12 @@ class CheckOptions:
     def runs_findings(self) -> bool:
         """Whether findings are run under their frameworks."""
         return self.confirm or self.only_confirmed
+
+    @property
+    def streams(self) -> bool:
+        """Whether findings are printed as files are done: whether nothing is done to all of them first."""
+        waits = self.rewrites or self.runs_findings or self.write_baseline or self.statistics
+        return self.output_format in BY_FILE and not (waits or self.stdin or self.output_file)
 
     @property
     def fix_mode(self) -> FixMode:

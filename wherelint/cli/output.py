@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from wherelint.cli.options import BY_FILE
 from wherelint.report.common import printable
 from wherelint.report.formats import FORMATS
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from wherelint.cli.options import CheckOptions
-    from wherelint.finding import Finding
+    from wherelint.finding import FileReport, Finding
+    from wherelint.report.frame import Line
     from wherelint.run.result import Result
 
 
@@ -35,6 +38,7 @@ _PATIENCE = 1.0
 def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: Callable[[Finding], bool]) -> int:
     """Write every report that was asked for; the exit status, by the findings that ``fails`` is true of."""
     from wherelint.report import text
+    from wherelint.report.pattern import repeated
 
     findings = () if options.fix_only else result.findings
     serious = not options.exit_zero and any(map(fails, findings))
@@ -43,8 +47,9 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
     for other, path in options.reports:
         with destination(path) as file:
             _write(other, result, options, file)
-    with destination(options.output_file, stream) as file:
-        _write(style, result, options, file)
+    if not options.streams:
+        with destination(options.output_file, stream) as file:
+            _write(style, result, options, file)
     if options.show_fixes and style not in FORMATS:
         text.write(map(text.fixed_line, result.fixed), stream, color=use_color(options.color, stream))
     if (style not in FORMATS or options.output_file is not None) and not options.quiet:
@@ -56,11 +61,16 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
         if result.fixed:
             verb = "Silenced" if options.add_noqa else "Fixed"
             click.echo(text.fixes(result.fixed, verb, ran=options.runs_findings), file=stream)
+        if style == "full" and not options.fix_only and (pattern := repeated(result.reports)):
+            click.echo(pattern, file=stream)
         took = f" in {result.seconds:.1f} s" if stream.isatty() else ""
         counts = result.hidden, result.files, result.failed
         click.echo(text.summary(result.findings, *counts, took, left=options.fix_only), file=stream)
         if result.known:
             click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
+        if result.outlived:
+            what = "some of it is gone, and could come back unseen; write it again with --write-baseline"
+            click.echo(f"The baseline is old: {what}.", file=stream)
         if ran := text.confirmations(findings, result.unconfirmed):
             click.echo(ran, file=stream)
         if status == CLEAN and not options.exit_zero and (passing := text.passing(findings)):
@@ -68,6 +78,8 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
     stream.flush()
     failed = report_problems(result, options)
     if options.verbose:
+        for finding in result.silenced:
+            click.echo(text.silenced_line(finding), err=True)
         for finding in findings:
             click.echo(text.evidence_line(finding), err=True)
         click.echo(f"{text.count(result.files, 'file')} in {result.seconds:.2f} s", err=True)
@@ -87,27 +99,41 @@ def destination(path: Path | None, stream: TextIO | None = None) -> Iterator[Tex
 
 def _write(style: str, result: Result, options: CheckOptions, stream: TextIO) -> None:
     """The findings in one format."""
-    from wherelint import rules
     from wherelint.report import text
 
     if options.fix_only:
         result = replace(result, reports=tuple(replace(report, findings=()) for report in result.reports))
-    findings = result.findings
-    color = use_color(options.color, stream)
+    if style == "sarif" and options.verbose:  # GitHub takes what is suppressed there for findings
+        result = replace(result, reports=tuple(replace(r, findings=r.findings + r.silenced) for r in result.reports))
     if options.statistics and style == "json":
-        click.echo(text.statistics_json(findings), file=stream)
-    elif style in FORMATS:
-        if written := result.render(style):
-            click.echo(written, file=stream)
-    elif options.statistics:
-        click.echo("".join(f"{line}\n" for line in text.statistics(findings)), nl=False, file=stream)
-    elif style == "concise":
-        text.write(text.concise_lines(findings), stream, color=color)
-    else:
-        width = text.columns() if stream.isatty() else 80
-        helps = {rule.code: rule.help for rule in rules.RULES}
+        click.echo(text.statistics_json(result.findings), file=stream)
+    elif options.statistics and style not in FORMATS:
+        click.echo("".join(f"{line}\n" for line in text.statistics(result.findings)), nl=False, file=stream)
+    elif style in BY_FILE:
         for report in result.reports:
-            text.write(text.full(report, helps, width), stream, color=color)
+            write_file(style, report, options.color, stream)
+    else:
+        click.echo(result.render(style), file=stream)
+
+
+def write_file(style: str, report: FileReport, color: str, stream: TextIO) -> None:
+    """The findings of a file in one of the formats that print a file after the other."""
+    from wherelint import rules
+    from wherelint.report import text
+    from wherelint.run.result import Result
+
+    if style == "full":
+        helps = {rule.code: rule.help for rule in rules.RULES}
+        lines: Iterable[Line] = text.full(report, helps, text.columns() if stream.isatty() else 80)
+    elif style == "concise":
+        lines = text.concise_lines(report.findings)
+    else:
+        written = Result((report,), 1, 0.0).render(style)
+        if written:
+            click.echo(f"{written}\n" if style == "grouped" else written, file=stream)
+        return
+    text.write(lines, stream, color=use_color(color, stream))
+    stream.flush()
 
 
 def put(content: str | bytes, path: Path | None) -> None:
@@ -137,29 +163,32 @@ def report_problems(result: Result, options: CheckOptions) -> int:
     return FAILED if errors else CLEAN
 
 
-@contextmanager
-def progress(quiet: bool, verb: str = "checking") -> Iterator[Callable[[int, int], None]]:
+class Progress(ExitStack):
     """What is called with the number of files that are done, and of all: a bar on the terminal after a second."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    start = time.monotonic()
-    with ExitStack() as stack:
-        bars: list[Bar] = []
 
-        def update(done: int, total: int) -> None:
-            if not bars and time.monotonic() - start > _PATIENCE:
-                from rich.console import Console
-                from rich.progress import Progress as Bar
+    def __init__(self, quiet: bool, verb: str = "checking") -> None:
+        super().__init__()
+        self._verb = verb
+        self._begins = math.inf if quiet or not sys.stderr.isatty() else time.monotonic() + _PATIENCE
+        self._bar: Bar | None = None
 
-                console = Console(stderr=True)
-                bar = Bar(console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-                bars.append(stack.enter_context(bar))
-                bar.add_task(verb)
-            if bars:
-                bars[0].update(bars[0].task_ids[0], completed=done, total=total)
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() < self._begins:
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import Progress as Bar
 
-        yield update
+            bar = Bar(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+            self._bar = self.enter_context(bar)
+            self._bar.add_task(self._verb)
+        self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+
+    def hide(self) -> None:
+        """Take the bar off the terminal until the next call."""
+        if self._bar is not None:
+            self._bar.stop()
 
 
 def use_color(choice: str, stream: TextIO) -> bool:

@@ -4,12 +4,13 @@ Nothing of the linted project is imported, called or read: a snippet is made of 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from wherelint.confirm.harness import MALFORMED, Harness, HarnessError, Limits, LostError
+from wherelint.confirm.harness import MALFORMED, HangsError, Harness, HarnessError, Limits, LostError
 from wherelint.confirm.routine import PROBES, Routine, Snippet, snippet_of
 from wherelint.finding import AfterFix, Confirmation, Finding, Number, Outcome
 from wherelint.ops import Array
@@ -19,6 +20,7 @@ __all__ = ["confirm"]
 
 _TOLERANCE = 1e-4
 _MOST_NAMES = 6
+_MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
 def confirm(
@@ -64,10 +66,21 @@ def _confirmation(snippet: Snippet | str, harness: Harness, unusable: list[str])
     except HarnessError as error:
         unusable.append(str(error))
         return Confirmation("not-runnable", str(error))
+    except HangsError as error:
+        with suppress(LostError, HarnessError, *_MALFORMED):  # another input than the witness may be what hangs
+            alone = _at_witness(snippet)
+            return verdict(alone, harness.run(alone), harness.version, harness.device)
+        return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
     except LostError as error:
         return Confirmation("not-runnable", str(error), harness.device or None, harness.version or None)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+    except _MALFORMED:
         return Confirmation("not-runnable", MALFORMED, harness.device, harness.version)
+
+
+def _at_witness(snippet: Snippet) -> Snippet:
+    """The program with the witness as its only input; what the fix does elsewhere is not known then."""
+    probes = tuple(np.repeat(each[:1], len(each), axis=0) for each in snippet.before.probes)
+    return replace(snippet, before=replace(snippet.before, probes=probes), after=None)
 
 
 def verdict(snippet: Snippet, results: Mapping[str, Any], version: str, device: str) -> Confirmation:

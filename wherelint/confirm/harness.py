@@ -48,6 +48,10 @@ class LostError(Exception):
     """One snippet has no result: it crashed, or took more than it may."""
 
 
+class HangsError(LostError):
+    """It took more time than it may."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a run may take: seconds to start a framework, and for each snippet; bytes of memory."""
@@ -148,7 +152,7 @@ class Harness:
             selector.register(process.stdout, selectors.EVENT_READ)
             while not read.endswith(b"\n"):
                 if time.monotonic() > until:
-                    raise LostError(f"it took more than {seconds:.0f} s")
+                    raise HangsError(f"it took more than {seconds:.0f} s")
                 if _resident(process.pid) > self._limits.memory:
                     raise LostError(f"it took more than {self._limits.memory / 2**30:.1f} GiB of memory")
                 with suppress(OSError):  # a child that died is seen below

@@ -29,7 +29,7 @@ class Target:
     fix_mode: FixMode = "no"
     #: Fixes that a run of the framework refuted, and why.
     refuted: Mapping[FixKey, str] = field(default_factory=dict)
-    #: Whether what is fixed is shown, and no file is written.
+    #: Whether what fixes change is shown, and no file is written.
     only_shown: bool = False
     #: The fixes that are offered for findings, by where these stand: what is only shown need not look for them again.
     offers: Mapping[SortKey, Fix | None] = field(default_factory=dict)

@@ -129,6 +129,11 @@ def evidence_line(finding: Finding) -> str:
     return printable(f"{place_of(finding)}: {finding.code} scores {finding.score:.2f}: {what}")
 
 
+def silenced_line(finding: Finding) -> str:
+    """What a comment silences, and the reason that it gives."""
+    return printable(f"{place_of(finding)}: {finding.code} is silenced: {finding.silenced or 'no reason given'}")
+
+
 def fixed_line(finding: Finding) -> Line:
     """``fixed path:row:column: CODE name``, as it stood before."""
     return [("fixed ", "dim"), (place_of(finding), "path"), (f": {finding.code} {finding.name}", "")]
@@ -190,7 +195,8 @@ def problem_line(problem: Problem) -> str:
 def fixes(fixed: Sequence[Finding], verb: str, *, ran: bool = False) -> str:
     """``Fixed 3 findings in 2 files.``"""
     files = len({finding.filename for finding in fixed})
-    return f"{verb} {count(len(fixed), 'finding')} in {count(files, 'file')}{'; each fix was confirmed first' * ran}."
+    causes = len({(f.filename, id(f) if f.cause is None else f.cause) for f in fixed})
+    return f"{verb} {count(causes, 'finding')} in {count(files, 'file')}{'; each fix was confirmed first' * ran}."
 
 
 def fixable(findings: Iterable[Finding]) -> str:

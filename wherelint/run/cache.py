@@ -15,24 +15,27 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from wherelint import isolated, rules
-from wherelint.finding import FileReport, Finding, Fix, Problem, Skipped
+from wherelint.finding import Edit, FileReport, Finding, Fix, Problem, Skipped
 from wherelint.frontend.options import Budget
 from wherelint.frontend.sources import package, programs, texts
 from wherelint.io import disk
 from wherelint.io.config import Settings, line_length
 from wherelint.io.disk import digest
+from wherelint.io.edits import Source
 from wherelint.io.encoding import UndecodableError, decode
 from wherelint.io.files import Target
 from wherelint.io.plain import decoder, plain
 from wherelint.version import __version__
 
 #: The layout of an entry, see ``Cache.keep``.
-_SCHEMA = 4
+_SCHEMA = 5
 #: The entries that were not used for longest go where there would be more than this.
 _MOST_BYTES = 64 << 20
 #: A key is so many characters, the first thing on its line after the bracket and the quote.
 _KEY = slice(2, 34)
-_MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UndecodableError)
+_MALFORMED = (
+    ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, AssertionError, UndecodableError,
+)  # fmt: skip
 _SKIPPED = {reason: reason for reason in ("", *get_args(Skipped))}
 
 
@@ -61,6 +64,8 @@ class Cache:
         self._about = [_SCHEMA, __version__, sys.version, code, [(rule.name, rule.sentence) for rule in rules.RULES]]
         self._settings: dict[int, tuple[Settings, str]] = {}
         self._here = os.getcwd()
+        #: What is offered in the files of which some fixes are to be shown.
+        self._offers: dict[str, FileReport] = {}
 
     def find(self, target: Target) -> FileReport | None:
         """The report that checking a file would give, if it is known."""
@@ -72,20 +77,20 @@ class Cache:
                 report = None if line is None else self._report(line, key, target, path)
             except _MALFORMED:
                 continue
-            if line is not None and report is not None and (fix_mode == target.fix_mode or not _fixes(target, report)):
-                self._ours[key] = line
+            if line is None or report is None:
+                continue
+            self._ours[key] = line
+            if fix_mode == target.fix_mode or not _fixes(target, report):
                 return report
+            self._offers[target.name] = report
         return None
 
-    def with_offers(self, target: Target) -> Target:
+    def prepared(self, target: Target) -> Target:
         """A target of which fixes are only shown, with those that are offered, if they are known."""
-        if not target.only_shown:
-            return target
-        report = self.find(replace(target, fix_mode="offer"))
-        if report is None or len(report.offers) != len(report.findings):
-            return target
-        known = zip(report.findings, report.offers, strict=True)
-        return replace(target, offers={finding.sort_key(): fix for finding, fix in known})
+        if target.fix_mode == "offer":  # what they change is kept for who asks
+            return replace(target, only_shown=True)
+        report = self._offers.get(target.name) if target.only_shown else None
+        return target if report is None else replace(target, offers=report.known_offers)
 
     def keep(self, target: Target, report: FileReport, trace: Trace) -> None:
         """Remember a report, which has to be the one that checking the file gives."""
@@ -100,12 +105,15 @@ class Cache:
             _written(report.findings),
             plain(report.problems),
             _written(report.fixed),
-            report.after.decode("latin-1"),
+            plain(Source(report.before.decode("latin-1")).difference(report.after.decode("latin-1"))),
             plain(report.offers),
+            _written(report.silenced),
         ]
         entry = [key, path, trace.content, reads, report.skipped, *(about if any(about) else [])]
         self._ours[key] = json.dumps(entry, separators=(",", ":")).encode()
         self._changed = True
+        if report.diff is not None:
+            self.keep(replace(target, fix_mode="safe", only_shown=True), report.diff, trace)
 
     def save(self) -> None:
         """Write what is new beside what other runs have written meanwhile."""
@@ -143,14 +151,19 @@ class Cache:
         if not about:
             return FileReport(name, skipped=_SKIPPED[skipped])
         found, problems, fixed = _read(about[0]), decoder(tuple[Problem, ...])(about[1]), _read(about[2])
-        offers = decoder(tuple[Fix | None, ...])(about[4])
-        codes, places = target.settings.codes_for(Path(path)), [p for f in (*found, *fixed) for p in f.places]
+        offers, silenced = decoder(tuple[Fix | None, ...])(about[4]), _read(about[5])
+        codes, places = (
+            target.settings.codes_for(Path(path)),
+            [p for f in (*found, *fixed, *silenced) for p in f.places],
+        )
         names = {each.filename for each in (*places, *problems)}
         if names != {name} or not codes.issuperset(place.code for place in places):
             return None  # it is about something else
-        report = FileReport(name, found, problems, fixed=fixed, skipped=_SKIPPED[skipped], offers=offers)
+        skip = _SKIPPED[skipped]
+        report = FileReport(name, found, problems, "", fixed, skipped=skip, silenced=silenced, offers=offers)
         if fixed:
-            before, after = disk.contents(Path(path)), about[3].encode("latin-1")
+            before, edits = disk.contents(Path(path)), decoder(tuple[Edit, ...])(about[3])
+            after = Source(before.decode("latin-1")).edited(edits).encode("latin-1")
             return replace(report, before=before, after=after, text=_text(after, name))
         return replace(report, text=_text(disk.contents(Path(path)), name)) if report.findings else report
 

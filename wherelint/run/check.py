@@ -13,7 +13,8 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -61,13 +62,11 @@ def check(content: bytes, target: Target, projects: list[Project] | None = None)
             warnings.simplefilter("ignore")
             if not target.settings.codes_for(Path(os.path.abspath(filename))):
                 return FileReport(filename)
-            report, after = _Stages(target, text, projects).report()
-        if not report.fixed:
-            return report
-        rewritten = encode(after, encoding, content)
-        if rewritten is None:
-            return failed(filename, f"cannot be rewritten in its encoding ({encoding})")
-        return replace(report, before=content, after=rewritten)
+            reports = [
+                _rewritten(report, content, after, encoding) if report.fixed else report
+                for report, after in _Stages(target, text, projects).report()
+            ]
+        return replace(reports[0], diff=next(iter(reports[1:]), None))
     except UndecodableError as error:
         return failed(filename, str(error), error.location)
     except (RecursionError, MemoryError):
@@ -75,6 +74,14 @@ def check(content: bytes, target: Target, projects: list[Project] | None = None)
     except Exception as error:
         # Only if it is the file that does not parse: the analysis may stumble over a piece of one that does.
         return (isinstance(error, SyntaxError) and _syntax_error(text, filename)) or failed(filename, describe(error))
+
+
+def _rewritten(report: FileReport, before: bytes, text: str, encoding: str) -> FileReport:
+    """The report with the bytes of the file before and after."""
+    after = encode(text, encoding, before)
+    if after is None:
+        return failed(report.filename, f"cannot be rewritten in its encoding ({encoding})")
+    return replace(report, before=before, after=after)
 
 
 class Applied(NamedTuple):
@@ -104,16 +111,29 @@ class _Stages:
         said = self._settings.evidence_for(self._path)
         self._options = DetectOptions(self._settings.aliases, rules.previews(self._codes), least, said)
 
-    def report(self) -> tuple[FileReport, str]:
-        """The report on the text, and the text after the fixes."""
+    def report(self) -> Iterator[tuple[FileReport, str]]:
+        """The report on the text, and the text after the fixes; where these are offered and shown, then the diff."""
         if len(self._text) > Budget.characters:
             why = f"gave up on the file: it has more than {Budget.characters:,} characters"
-            return FileReport(self._target.name, problems=(Problem(self._target.name, why, error=False),)), self._text
-        seen = self._look(self._text)
-        applied = self._fix(Applied(self._text, seen))
+            yield FileReport(self._target.name, problems=(Problem(self._target.name, why, error=False),)), self._text
+            return
+        before = Applied(self._text, self._look(self._text))
+        applied = self._fix(before, self._look)
         findings, offers = self._annotate(applied)
         report, text = self._report(applied, findings)
-        return replace(report, offers=() if self._notebook else offers), text
+        yield replace(report, offers=() if self._notebook else offers), text
+        if self._target.only_shown and (diff := self._diff(before, offers)):
+            yield self._report(diff, diff.seen.shown)
+
+    def _diff(self, before: Applied, offers: Sequence[Fix | None]) -> Applied | None:
+        """The text after the safe fixes that were offered; None without any, and where it takes more than one look."""
+        if not any(fix and fix.edits and fix.applicability == "safe" for fix in offers):
+            return None
+        shown = {finding.sort_key(): fix for finding, fix in zip(before.seen.shown, offers, strict=True)}
+        self._target, once = replace(self._target, fix_mode="safe", offers=shown), iter([self._look])
+        with suppress(Exception):  # a defect is told where it is asked for
+            return self._fix(before, lambda text: next(once)(text))
+        return None
 
     def _look(self, text: str) -> View:
         """What is found in a text and shown of it."""
@@ -125,12 +145,12 @@ class _Stages:
         level, noqa = self._settings.level, not self._settings.ignore_noqa
         return view(analysis, text, self._target.name, self._codes, level, noqa=noqa)
 
-    def _fix(self, before: Applied) -> Applied:
+    def _fix(self, before: Applied, look: Callable[[str], View]) -> Applied:
         """The fixes that may be applied, or the comments that silence findings."""
         mode = self._target.fix_mode
         if before.seen.shown and mode == "silence":
             text, fixed = _silenced(before.text, before.seen.shown)
-            return Applied(text, self._look(text), fixed)
+            return Applied(text, look(text), fixed)
         if before.seen.shown and mode in ("safe", "unsafe"):
             from wherelint.confirm.snippet import with_snippets
             from wherelint.fix.apply import Allowed, fixpoint
@@ -138,7 +158,8 @@ class _Stages:
             codes, width = self._settings.fixed_codes, line_length(self._path.parent)
             comment, refuted = self._settings.fix_comment, self._target.refuted
             allowed = Allowed(mode == "unsafe", refuted, with_snippets, width, codes, comment, self._target.offers)
-            return Applied(*fixpoint(before.text, before.seen, self._look, allowed))
+            text, seen, fixed = fixpoint(before.text, before.seen, look, allowed)
+            return Applied(text, seen, tuple(_with_causes(before.seen.shown, fixed)))
         return before
 
     def _annotate(self, applied: Applied) -> tuple[tuple[Finding, ...], tuple[Fix | None, ...]]:
@@ -148,7 +169,7 @@ class _Stages:
         """
         shown, analysis, mode = applied.seen.shown, applied.seen.analysis, self._target.fix_mode
         offered: list[Fix | None] = []
-        if not shown or analysis is None or mode in ("no", "silence"):
+        if not shown or analysis is None or mode in ("no", "silence") or (self._target.only_shown and mode != "offer"):
             return shown, ()
         if mode == "offer":
             from wherelint.fix import offered_for, work_budget
@@ -173,7 +194,8 @@ class _Stages:
             why = "gave up on the file: it imports too many other files, or too large ones"
             problems = (Problem(name, why, error=False),)
         problems = (*problems, *_unfinished(findings), *self._unknown_directives(text))
-        report = FileReport(name, findings, problems, text if findings or fixed else "", fixed, skipped=seen.skipped)
+        shown = text if findings or fixed else ""
+        report = FileReport(name, findings, problems, shown, fixed, skipped=seen.skipped, silenced=seen.silenced)
         if self._notebook is None:
             return report, text
         return self._notebook.report(report), self._notebook.rewritten(text) if fixed else text
@@ -199,6 +221,18 @@ def _unfinished(findings: Sequence[Finding]) -> Iterator[Problem]:
         if message.startswith(GIVEN_UP) or DEFECT in message:
             number = f"{count} of {len(findings)} finding{'s' * (len(findings) > 1)}"
             yield Problem(findings[0].filename, f"gave up on fixes for {number}: {why}", error=DEFECT in message)
+
+
+def _with_causes(shown: Iterable[Finding], fixed: Iterable[Finding]) -> Iterator[Finding]:
+    """The fixed findings; what was shown as a place of another one, and came up alone, has the cause of that."""
+    from wherelint.fix.verify.findings import key
+
+    left, causes = Counter(map(key, shown)), dict[object, int]()
+    for index, finding in enumerate(fixed):
+        cause = index if left[key(finding)] > 0 else causes.get(key(finding), index)
+        left[key(finding)] -= 1
+        causes |= dict.fromkeys(map(key, finding.also), cause)
+        yield replace(finding, cause=cause)
 
 
 def _silenced(text: str, findings: Iterable[Finding]) -> tuple[str, tuple[Finding, ...]]:

@@ -14,7 +14,6 @@ from wherelint.io.gradient_coverage import Coverage, Distance, MalformedError, d
 from wherelint.io.notebook import spelled
 from wherelint.ops import OPERATIONS
 from wherelint.report.common import a_level
-from wherelint.run.result import Result
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
 REFUTED = frozenset(
@@ -30,7 +29,7 @@ _LONGEST = 50
 
 @dataclass
 class MeasuredGradients:
-    """The findings of a result, weighed by gradient coverage; ``changed`` and ``differentiated`` say of which."""
+    """The findings of files, weighed by gradient coverage; ``changed`` and ``differentiated`` say of which."""
 
     settings: Callable[[Path], Settings]
     #: The files of the command line, which go before those of configurations.
@@ -43,15 +42,8 @@ class MeasuredGradients:
         self.changed: list[str] = []
         self.differentiated = 0
 
-    def weigh(self, result: Result) -> Result:
-        """The result in which what ran counts, with gradients or without. Raises ConfigError."""
-        silent = set(result.names) - {report.filename for report in result.reports}
-        more = [report for name in sorted(silent) if (report := self._report(FileReport(name))).findings]
-        order = {name: i for i, name in enumerate(result.names)}
-        reports = sorted([*map(self._report, result.reports), *more], key=lambda r: order.get(r.filename, -1))
-        return replace(result, reports=tuple(reports))
-
-    def _report(self, report: FileReport) -> FileReport:
+    def weigh(self, report: FileReport) -> FileReport:
+        """The report in which what ran counts, with gradients or without. Raises ConfigError."""
         settings = self.settings(Path(os.path.abspath(report.filename)).parent)
         paths, root = (self.paths, Path.cwd()) if self.paths else (settings.gradient_coverage, settings.root)
         if not paths:

@@ -19,7 +19,7 @@ from wherelint.run.result import Result
 
 if TYPE_CHECKING:
     from wherelint.frontend.module import Project
-    from wherelint.run.cache import Trace
+    from wherelint.run.cache import Cache, Trace
 
 #: Where there are fewer bytes for each, a process more costs more than it saves.
 _BYTES_PER_PROCESS = 100_000
@@ -54,42 +54,55 @@ def check_targets(
     jobs: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
     cache: Path | None = None,
+    seen: Callable[[FileReport], FileReport] = lambda report: report,
 ) -> Result:
-    """Check many files; neither ``jobs`` (None: as seems worth it) nor the directory ``cache`` changes the result."""
+    """Check many files; neither ``jobs`` (None: as seems worth it) nor the directory ``cache`` changes the result.
+
+    ``seen`` gets each report, in the order of the files, as soon as it is there; what it returns is in the result.
+    """
     start = time.perf_counter()
     wherelint.findings.forget()
     reports: dict[int, FileReport] = {}
-    known = None
+    ordered: list[FileReport] = []
+    known: Cache | None = None
+
+    def add(index: int, report: FileReport) -> None:
+        reports[index] = report
+        progress(len(reports))
+        while len(ordered) in reports:
+            ordered.append(seen(reports[len(ordered)]))
+
+    def checked(number: int, output: tuple[FileReport, Trace | None]) -> None:
+        index, (report, trace) = missing[number], output
+        if known is not None and trace is not None:
+            known.keep(targets[index], report, trace)
+        add(index, report)
+
     if cache is not None:
         from wherelint.run.cache import Cache
 
         known = Cache(cache)
         for index, target in enumerate(targets):
             if (report := known.find(target)) is not None:
-                reports[index] = report
-                progress(len(reports))
-    found = len(reports)
+                add(index, report)
     missing = [index for index in range(len(targets)) if index not in reports]
-    left = [targets[index] if known is None else known.with_offers(targets[index]) for index in missing]
-    checked = _check(left, jobs, lambda done: progress(found + done))
-    for index, (report, trace) in zip(missing, checked, strict=True):
-        reports[index] = report
-        if known is not None and trace is not None:
-            known.keep(targets[index], report, trace)
-    if known is not None:
-        known.save()
-    ordered = [reports[index] for index in range(len(targets))]
-    telling = tuple(r for r in ordered if r.findings or r.problems or r.fixed)
+    left = [targets[index] if known is None else known.prepared(targets[index]) for index in missing]
+    try:
+        _check(left, jobs, checked)
+    finally:  # whoever reads the output may have seen enough
+        if known is not None:
+            known.save()
+    telling = tuple(r for r in ordered if r.findings or r.problems or r.fixed or r.hidden or r.silenced)
     skipped = Counter(report.skipped for report in ordered if report.skipped)
     names = tuple(target.name for target in targets)
     return Result(telling, len(targets), time.perf_counter() - start, names, skipped=skipped)
 
 
 def _check(
-    targets: Sequence[Target], jobs: int | None, progress: Callable[[int], None]
-) -> list[tuple[FileReport, Trace | None]]:
+    targets: Sequence[Target], jobs: int | None, done: Callable[[int, tuple[FileReport, Trace | None]], None]
+) -> None:
     if not targets:
-        return []
+        return
     from wherelint.run import pool
 
     if jobs is None:
@@ -99,7 +112,7 @@ def _check(
         jobs = min(_cpus(), (sizes + _BYTES_PER_FILE * len(targets)) // _BYTES_PER_PROCESS)
     jobs = max(1, min(jobs, len(targets)))
     share = max(1, min(_MOST_FILES, len(targets) // (jobs * _SHARES)))
-    return pool.run(check_file, targets, jobs, _crashed, progress, share=share)
+    pool.run(check_file, targets, jobs, _crashed, done, share=share)
 
 
 def _crashed(target: Target) -> tuple[FileReport, None]:

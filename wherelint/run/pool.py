@@ -34,20 +34,20 @@ def run(
     items: Sequence[Item],
     jobs: int,
     crashed: Callable[[Item], Output],
-    progress: Callable[[int], None] = lambda done: None,
+    done: Callable[[int, Output], None] = lambda index, output: None,
     *,
     share: int = 1,
 ) -> list[Output]:
     """``[function(item) for item in items]``; ``crashed(item)`` for an item whose worker died.
 
-    ``function`` and the items are pickled, and not of ``__main__``, which no worker imports. ``progress`` gets the
-    number of items that are done. ``share``: so many neighbours go to a process together.
+    ``function`` and the items are pickled, and not of ``__main__``, which no worker imports. ``done`` gets the index of
+    an item that is done, and its output. ``share``: so many neighbours go to a process together.
     """
     results: dict[int, Output] = {}
     if jobs <= 1:
         for index, item in enumerate(items):
             results[index] = function(item)
-            progress(len(results))
+            done(index, results[index])
         return list(results.values())
     workers = [_Worker() for _ in range(jobs)]
     free: SimpleQueue[_Worker] = SimpleQueue()
@@ -82,7 +82,7 @@ def run(
             for future in wait(pending, _PATIENCE, FIRST_COMPLETED).done:
                 for index, output in zip(pending.pop(future), future.result(), strict=True):
                     results[index] = output
-                    progress(len(results))
+                    done(index, output)
     except BaseException:
         for worker in workers:
             worker.kill()

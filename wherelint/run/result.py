@@ -1,17 +1,11 @@
-"""What a run found, and the same without what a baseline knows or a framework refutes."""
+"""What a run found, and the same without what a framework refutes."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wherelint.finding import FileReport, Finding, FixKey, Problem
-
-if TYPE_CHECKING:
-    from wherelint.io.config import Settings
 
 #: How often the fixes of a file are looked for again because a run refuted some.
 _MOST_REFUTED = 5
@@ -30,6 +24,8 @@ class Result:
     #: How many findings were left out because no run confirmed them, and because they are in the baseline.
     unconfirmed: int = 0
     known: int = 0
+    #: Whether a baseline has something that is found no more.
+    outlived: bool = False
     #: How many files were not searched, by the reason.
     skipped: Mapping[str, int] = field(default_factory=dict)
 
@@ -68,6 +64,11 @@ class Result:
         return FORMATS[style](self.findings, self.problems, rules.RULES, __version__, texts)
 
     @property
+    def silenced(self) -> tuple[Finding, ...]:
+        """The findings that comments silence."""
+        return tuple(finding for report in self.reports for finding in report.silenced)
+
+    @property
     def hidden(self) -> int:
         """How many findings were left out because they ran without gradients."""
         return sum(report.hidden for report in self.reports)
@@ -88,21 +89,6 @@ def unwritten(result: Result, problems: Sequence[Problem]) -> Result:
         for r in result.reports
     ]
     return replace(result, reports=tuple(reports))
-
-
-def without_known(result: Result, settings: Callable[[Path], Settings]) -> Result:
-    """The result without what the baselines of its files know. Raises ConfigError, also where nothing was found."""
-    of = {r.filename: settings(Path(os.path.abspath(r.filename)).parent).baseline for r in result.reports}
-    paths = {path for path in (*of.values(), settings(Path.cwd()).baseline) if path is not None}
-    if not paths:
-        return result
-    from wherelint.suppress.baseline import Baseline
-
-    baselines = {path: Baseline(path) for path in sorted(paths)}
-    reports = tuple(
-        baselines[path].without_known(r) if (path := of[r.filename]) is not None else r for r in result.reports
-    )
-    return replace(result, reports=reports, known=sum(each.known for each in baselines.values()))
 
 
 def confirm_result(

@@ -8,14 +8,14 @@ the baseline, wherever a run starts.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from wherelint.finding import FileReport, Finding
 from wherelint.io import disk
-from wherelint.io.config import ConfigError
+from wherelint.io.config import ConfigError, Settings
 from wherelint.io.edits import physical_lines
 from wherelint.io.files import display_name
 
@@ -68,9 +68,17 @@ class Baseline:
             raise ConfigError(f"{name}: this is no baseline; write one with --write-baseline") from None
         #: How many findings were left out.
         self.known = 0
+        self._rules: dict[str, Collection[str]] = {}
 
-    def without_known(self, report: FileReport) -> FileReport:
-        """The report with the findings that are new, each at its places that are."""
+    @property
+    def outlived(self) -> bool:
+        """Whether something in it is found no more, in a file that was checked by the same rule."""
+        return any(left > 0 and entry.code in self._rules.get(entry.filename, ()) for entry, left in self._left.items())
+
+    def without_known(self, report: FileReport, codes: Collection[str] = ()) -> FileReport:
+        """The report with the findings that are new, each at its places that are; ``codes`` were looked for."""
+        if not report.problems and not report.hidden:
+            self._rules[_named(report.filename, self._path)] = codes
         if not report.findings:
             return report
         entry = _entries(report, self._path)
@@ -82,3 +90,32 @@ class Baseline:
         findings = tuple(rest for finding in report.findings if (rest := finding.only(new)) is not None)
         self.known += len(report.findings) - len(findings)
         return replace(report, findings=findings)
+
+
+class Baselines:
+    """The baselines that files have by their settings, each read once. Raises ConfigError where one cannot be read."""
+
+    def __init__(self, settings: Callable[[Path], Settings]) -> None:
+        self._settings = settings
+        self._read: dict[Path, Baseline] = {}
+        self.without_known(FileReport("_"))  # that of the working directory is read even where nothing is found
+
+    def without_known(self, report: FileReport) -> FileReport:
+        """The report without what its baseline knows."""
+        file = Path(os.path.abspath(report.filename))
+        settings = self._settings(file.parent)
+        if settings.baseline is None:
+            return report
+        if settings.baseline not in self._read:
+            self._read[settings.baseline] = Baseline(settings.baseline)
+        return self._read[settings.baseline].without_known(report, settings.codes_for(file))
+
+    @property
+    def known(self) -> int:
+        """How many findings were left out."""
+        return sum(each.known for each in self._read.values())
+
+    @property
+    def outlived(self) -> bool:
+        """Whether one of them should be written again."""
+        return any(each.outlived for each in self._read.values())

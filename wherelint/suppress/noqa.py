@@ -21,6 +21,7 @@ _CODES = r"(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)|(?!\s*:))"
 _LINE = re.compile(r"#\s*noqa" + _CODES, re.IGNORECASE)
 _FILE = re.compile(r"#\s*wherelint:\s*noqa" + _CODES, re.IGNORECASE)
 _NAMED = re.compile(r"#\s*noqa\s*:\s*[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*", re.IGNORECASE)
+_OURS = re.compile(r"noqa\s*:.*\bWL[0-9]", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"#\s*wherelint\s*:\s*(?P<word>[\w-]*)(?P<rest>.*)", re.IGNORECASE)
 _DIRECTIVES = ("noqa", "not-differentiated")
 #: What other tools call it.
@@ -40,6 +41,8 @@ class Comment:
     codes: tuple[str, ...]
     #: Whether it goes for the whole file.
     file: bool
+    #: What it says besides.
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,15 @@ class Suppressions:
     comments: tuple[Comment, ...] = ()
     statements: tuple[tuple[int, int], ...] = ()
 
-    def cover(self, finding: Finding) -> bool:
-        """Whether a comment silences the finding.
+    def covering(self, finding: Finding) -> Comment | None:
+        """The comment that silences the finding.
 
         It may stand on any row of the singular operation, on the finding's ``noqa_row``, on the row where the
         selection begins, or on the first or last row of the statement around either.
         """
         rows = self.rows(finding)
-        return any(finding.code.startswith(each.codes) for each in self.comments if each.file or each.row in rows)
+        near = (each for each in self.comments if each.file or each.row in rows)
+        return next((each for each in near if finding.code.startswith(each.codes)), None)
 
     def rows(self, finding: Finding) -> list[int]:
         """The rows on which a comment may concern a finding, the best first."""
@@ -80,7 +84,8 @@ def find_suppressions(text: str) -> Suppressions:
             if match := of_file or _LINE.search(token.string):
                 span = column + match.start() + 1, column + match.end() + 1
                 codes = re.split(r"[,\s]+", (match["codes"] or "").upper())
-                comments.append(Comment(row, span, tuple(codes), of_file is not None))
+                reason = token.string[match.end() :].partition("#")[0].strip(" \t-:,;\N{EN DASH}\N{EM DASH}")
+                comments.append(Comment(row, span, tuple(codes), of_file is not None, reason))
         elif token.type == tokenize.NEWLINE:
             if first is not None and row > first:
                 statements.append((first, row))
@@ -92,6 +97,10 @@ def find_suppressions(text: str) -> Suppressions:
 
 def unknown_directives(text: str) -> Iterator[tuple[Location, str]]:
     """Where comments for wherelint say what it does not know, and what was meant."""
+    for comment in find_suppressions(text).comments if _OURS.search(text) else ():
+        for code in comment.codes:
+            if code.startswith("WL") and not _named(code):
+                yield Location(comment.row, comment.span[0]), f"unknown rule {code}"
     for token in _tokens(text) if "wherelint" in text.lower() else ():
         match = _DIRECTIVE.match(token.string) if token.type == tokenize.COMMENT else None
         if match is None:
@@ -135,7 +144,7 @@ def silence(text: str, finding: Finding) -> Edit | None:
         for edit in [*edits, _edit(f"  # noqa: {finding.code}", row, len(line.rstrip()), len(line))]:
             silenced = source.edited([edit])
             # A row may end within a string, or go on after a backslash: what comes of the comment decides.
-            if find_suppressions(silenced).cover(finding) and _syntax(silenced) == syntax is not None:
+            if find_suppressions(silenced).covering(finding) and _syntax(silenced) == syntax is not None:
                 return edit
     return None
 
@@ -175,7 +184,7 @@ def unused(
         idle = [
             prefix
             for prefix in comment.codes
-            if prefix.startswith("WL") and _all_on(prefix, codes) and not any(c.startswith(prefix) for c in silenced)
+            if (named := _named(prefix)) and named <= {*codes, _UNUSED} and not any(c in named for c in silenced)
         ]
         if not idle:
             continue
@@ -199,9 +208,9 @@ def unused(
         )
 
 
-def _all_on(prefix: str, codes: Collection[str]) -> bool:
-    """Whether every rule that a prefix stands for is on; a prefix that stands for none silences nothing."""
-    return all(code in codes for code in rules.codes() if code.startswith(prefix) and code != _UNUSED)
+def _named(prefix: str) -> set[str]:
+    """The rules that a prefix stands for, if it is one of wherelint."""
+    return {code for code in rules.codes() if code.startswith(prefix)} if prefix.startswith("WL") else set()
 
 
 def _removal(line: str, comment: Comment, idle: list[str]) -> Edit:

@@ -25,6 +25,8 @@ class View:
     shown: tuple[Finding, ...] = ()
     #: Why the text was not searched; empty if it was.
     skipped: str = ""
+    #: What comments silence, each finding with the reason that its comment gives.
+    silenced: tuple[Finding, ...] = ()
 
 
 def view(
@@ -41,13 +43,17 @@ def view(
 
     every = [finding for finding in analysis.findings if finding.code in codes]
     findings = together(finding for finding in every if finding.reaches(least))
-    if suppressions := noqa and find_suppressions(text):
+    silenced: list[Finding] = []
+    if noqa and (suppressions := find_suppressions(text)).comments:
         idle: Iterable[Finding] = ()
-        if "WL001" in codes and suppressions.comments and analysis.used and not analysis.problems:
+        if "WL001" in codes and analysis.used and not analysis.problems:
             idle = list(unused(text, filename, suppressions, every, codes, analysis.used[0]))
-        heard = (f.only(lambda place: not suppressions.cover(place)) for f in findings if not suppressions.cover(f))
+        said = [(finding, suppressions.covering(finding)) for finding in findings]
+        silenced = [replace(finding, silenced=comment.reason) for finding, comment in said if comment is not None]
+        heard = (f.only(lambda place: suppressions.covering(place) is None) for f, comment in said if comment is None)
         findings = [*(finding for finding in heard if finding is not None), *idle]
-    return View(analysis, tuple(sorted(findings, key=Finding.sort_key)))
+    shown, silent = (tuple(sorted(each, key=Finding.sort_key)) for each in (findings, silenced))
+    return View(analysis, shown, silenced=silent)
 
 
 def together(findings: Iterable[Finding]) -> list[Finding]:

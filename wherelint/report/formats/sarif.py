@@ -77,6 +77,8 @@ def _result(finding: Finding, indices: dict[str, int], fingerprint: str) -> dict
         "partialFingerprints": {"wherelint/v1": fingerprint},
         "properties": {name: described[name] for name in _PROPERTIES if described[name] not in (None, [], "")},
     }
+    if finding.silenced is not None:
+        result["suppressions"] = [{"kind": "inSource", "justification": finding.silenced}]
     if finding.fix is not None and finding.fix.offered:
         result["fixes"] = [_fix(finding.filename, finding.fix)]
     return result
