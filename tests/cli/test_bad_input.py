@@ -28,10 +28,10 @@ J = "import jax.numpy as jnp\n"
 #: What makes a function worth a search, and one finding of it.
 TAIL = "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 SECONDS, BYTES = 60, 2 << 30
-STEPS = "gave up on `f`: it takes more steps than the analysis follows"
+STEPS = "gave up on `f`: it takes too many steps (analysis budget exceeded)"
 NESTED = "gave up on `f`: it is nested too deeply"
 WORK = "gave up on `f`: its selections read too long computations"
-VALUES = "gave up on `f`: it computes more values than the analysis follows"
+VALUES = "gave up on `f`: it computes too many values (analysis budget exceeded)"
 DEEP = "too deeply nested to analyse"
 ANY = "*"  # which of clean, warned and failed it is depends on the version of Python; it is said in one line
 
@@ -288,7 +288,7 @@ def test_what_is_no_file(project: Path, command: Run, name: str) -> None:
     make(project / "odd.py")
     write(project, {"a.py": UNSAFE})
     status, output, errors = command("odd.py")
-    nothing = "warning: no Python file or notebook to check there\n"
+    nothing = "warning: found no Python file or notebook to check\n"
     assert (status, errors) == ((2, f"error: odd.py: {message}\n") if message else (0, nothing))
     for options in ((), ("--fix",)):
         status, output, errors = command(".", *options)

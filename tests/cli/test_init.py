@@ -11,8 +11,8 @@ from wherelint.io.config import tomllib
 
 HOOKS = ".pre-commit-config.yaml"
 NEXT = (
-    "Next: wherelint check, or wherelint check --write-baseline known.json to accept old findings.\n"
-    "Then: pre-commit install, so that git runs the hook.\n"
+    "Next: run wherelint check. To accept old findings, run wherelint check --write-baseline known.json.\n"
+    "Then: run pre-commit install, so that git runs the hook.\n"
 )
 
 
@@ -22,7 +22,7 @@ def test_of_a_project_with_nothing(run: Run, project: Path) -> None:
     assert (project / HOOKS).read_text().startswith("repos:\n- repo: local\n  hooks:\n    - id: wherelint\n")
     status, output, _ = run("init")  # nothing is written twice
     assert status == 0
-    assert output.startswith("pyproject.toml: already configures wherelint; left alone\n")
+    assert output.startswith("pyproject.toml: left unchanged, it already has [tool.wherelint]\n")
 
 
 def test_every_key_that_is_shown_is_one(run: Run, project: Path) -> None:
@@ -41,7 +41,8 @@ def test_of_a_project_with_both(run: Run, project: Path) -> None:
     status, output, _ = run("init")
     assert status == 0
     assert output.startswith(
-        f"pyproject.toml: extended\n{HOOKS}: left alone; to run wherelint, add this hook:\n\n- repo: local"
+        f"pyproject.toml: extended\n{HOOKS}: left unchanged; to run wherelint before each commit, add "
+        "this hook:\n\n- repo: local"
     )
     assert (project / HOOKS).read_text() == "repos: []\n"
     assert tomllib.loads((project / "pyproject.toml").read_text()) == {
@@ -94,5 +95,5 @@ def test_ruff_keeps_the_comments(run: Run, project: Path, ruff: str, added: bool
 
 def test_a_file_of_ruffs_own_is_left_alone(run: Run, project: Path) -> None:
     write(project, {"ruff.toml": "line-length = 100\n"})
-    assert 'ruff.toml: below [lint], write external = ["WL"]' in run("init")[1]
+    assert 'ruff.toml: write external = ["WL"] below [lint]' in run("init")[1]
     assert (project / "ruff.toml").read_text() == "line-length = 100\n"

@@ -362,7 +362,7 @@ def test_what_is_singular_in_earnest() -> None:
     report = locate(lambda x: jnp.sum(jnp.sqrt(x) ** 2), X)
     (poison,) = report.findings
     assert (poison.op, poison.genuine, poison.select, report.masked_finite) == ("sqrt", True, None, False)
-    assert "no selection drops all that breaks it" in str(report)
+    assert "No selection discards all operations that break it" in str(report)
 
 
 def huber(x: Any) -> Any:
@@ -373,7 +373,7 @@ def huber(x: Any) -> Any:
 def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
     (poison,) = locate(huber, jnp.zeros(3)).findings
     assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
-    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
+    assert "the whole function has a finite gradient here: write the root of s as `where(s > 0, sqrt(" in str(poison)
     assert not locate(lambda x: jnp.sqrt(jnp.sum(x * x)), jnp.zeros(3)).findings[0].smooth
     (poison,) = locate(lambda x: jnp.sum(1 / (jnp.exp(-x) + 1)), jnp.float32([-100, 1])).findings
     assert (poison.smooth, poison.count) == (True, 1)  # it overflows

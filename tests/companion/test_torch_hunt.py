@@ -49,7 +49,10 @@ def test_published_bugs_are_found_from_ordinary_arguments(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(CLIPPED & {*POISONED}))
 def test_inputs_that_no_mask_repairs_are_named(name: str) -> None:
     report = hunted(name, "unsafe.py")
-    assert "of the inputs the gradient is not finite, and no selection drops all that breaks it" in report.note
+    assert (
+        "of the inputs the gradient is not finite, and no selection discards all operations that break it"
+        in report.note
+    )
     found = [p for p in report.findings if p.genuine and p.witness is not None]
     assert {p.op_at.row for p in found if p.op_at} & lines(read(name)), str(report)
 
@@ -101,7 +104,7 @@ def test_an_input_that_no_mask_repairs_is_the_witness_of_a_report_that_is_fine()
     assert not report.poisoned
     assert [(p.op, p.genuine, p.witness[0].tolist()) for p in report.findings] == [("sqrt", True, [0.0, 2.0])]
     assert "are finite at the arguments themselves" in str(report)
-    assert "no selection drops all that breaks it." in str(report)
+    assert "No selection discards all operations that break it." in str(report)
 
 
 def padded_mean(mask: Tensor, score: Tensor) -> Tensor:
@@ -179,10 +182,10 @@ def test_budget_and_time_are_kept() -> None:
     report = hunt(slow, torch.ones(3), seconds=0.3)
     assert report.ok
     assert len(calls) < 12
-    assert "The time was used up." in str(report)
+    assert "The time limit was reached." in str(report)
     report = hunt(root, torch.ones(50, 50), positive=[0], budget=7)
     assert report.tried == 7
-    assert "The budget of 7 inputs was used up." in str(report)
+    assert "The limit of 7 inputs was reached." in str(report)
 
 
 def test_a_function_that_refuses_inputs_is_hunted_all_the_same() -> None:

@@ -204,7 +204,7 @@ def test_a_read_only_file_is_an_error(project: Path, wherelint: Run) -> None:
     (project / "a.py").chmod(0o444)
     status, output, errors = wherelint("check", "--fix")
     assert status == FAILED
-    assert errors == "error: a.py: cannot write the file: it is read-only; it was not changed\n"
+    assert errors == "error: a.py: not written: the file is read-only\n"
     assert "Fixed" not in output
     assert (project / "a.py").read_text() == UNSAFE
 
@@ -258,6 +258,6 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", full)
     problem = rewrite(str(path), b"old", b"fixed")
     assert problem is not None
-    assert problem.message == "cannot write the file: No space left on device; it was not changed"
+    assert problem.message == "not written: No space left on device"
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.py"]

@@ -60,7 +60,10 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
         counts = result.hidden, result.files, result.failed
         click.echo(text.summary(result.findings, *counts, took, left=options.fix_only), file=stream)
         if result.known:
-            click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
+            click.echo(
+                f"{text.count(result.known, 'finding')} in the baseline {'is' if result.known == 1 else 'are'} hidden.",
+                file=stream,
+            )
         if ran := text.confirmations(findings, result.unconfirmed):
             click.echo(ran, file=stream)
         if status == CLEAN and not options.exit_zero and (passing := text.passing(findings)):
@@ -132,7 +135,8 @@ def report_problems(result: Result, options: CheckOptions) -> int:
     if not few:
         where = text.count(len({problem.filename for problem in warnings}), "file")
         click.echo(
-            f"warning: gave up on {len(warnings)} parts of {where} (-v lists them; why: explain limits)", err=True
+            f"warning: gave up on {len(warnings)} parts of {where} (-v lists them; see wherelint explain limits)",
+            err=True,
         )
     return FAILED if errors else CLEAN
 
