@@ -62,18 +62,18 @@ def check(**options: Any) -> int:
     context_settings={"allow_interspersed_args": False},
 )
 @click.option("-m", "is_module", is_flag=True, help="Run a module, as `python -m` does.")
-@click.option("--keep-going", is_flag=True, help="Report each cause once, and do not stop the program.")
+@click.option("--keep-going", is_flag=True, help="Do not stop the program, and report each cause once.")
 @click.option(
     "--max-reports", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
     help="Report at most N causes.",
 )  # fmt: skip
 @click.option(
     "--output-dir", type=click.Path(path_type=Path, file_okay=False), default="wherelint-run", show_default=True,
-    metavar="DIR", help="Save reports and scripts that reproduce them here.",
+    metavar="DIR", help="Save reports and scripts in this directory.",
 )  # fmt: skip
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help="A format of check, on standard error.",
+    help="Print reports in this format of check, on standard error.",
 )  # fmt: skip
 @file_option("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
 @click.option(

@@ -38,7 +38,7 @@ _CLASHES = {
 
 file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 cache_dir_option = partial(click.option, "--cache-dir", type=click.Path(path_type=Path), metavar="DIR")
-output_file_option = file_option("-o", "--output-file", help="Write to a file.")
+output_file_option = file_option("-o", "--output-file", help="Write the output to this file.")
 
 
 def _option(*names: str, kind: Callable[..., Any] = click.option, **more: Any) -> Any:
@@ -62,9 +62,9 @@ class CheckOptions:
         kind=click.argument, nargs=-1, type=click.Path(allow_dash=True, readable=False),
         callback=lambda context, argument, given: given or (".",),
     )  # fmt: skip
-    select: tuple[str, ...] = _codes("--select", help="Use only these codes or prefixes (WL1,WL203).")
-    extend_select: tuple[str, ...] = _codes("--extend-select", help="Also use these codes or prefixes.")
-    ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Do not use these codes or prefixes.")
+    select: tuple[str, ...] = _codes("--select", help="Check only these rules: codes or prefixes (WL1,WL203).")
+    extend_select: tuple[str, ...] = _codes("--extend-select", help="Also check these rules.")
+    ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Do not check these rules.")
     level: Level | None = _level(
         "--level", help="Show findings of this level or above: error, warning (default) or note."
     )
@@ -75,9 +75,12 @@ class CheckOptions:
         "--output-format", type=click.Choice(STYLES), default="full", metavar="FORMAT",
         help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
     )  # fmt: skip
-    output_file: Path | None = _file("-o", "--output-file", help="Write to a file.")
+    output_file: Path | None = _file("-o", "--output-file", help="Write the output to this file.")
     report: tuple[str, ...] = _option(
-        "--report", multiple=True, metavar="FORMAT=FILE", help="Write another format as well (repeatable)."
+        "--report",
+        multiple=True,
+        metavar="FORMAT=FILE",
+        help="Also write a report of this format to this file (repeatable).",
     )
     ignore_noqa: bool = _flag("--ignore-noqa", help="Ignore comments that silence findings.")
     fix: bool = _option("--fix/--no-fix", help="Apply the safe fixes.")
@@ -85,8 +88,8 @@ class CheckOptions:
     show_diff: bool = _flag("--diff", help="Print what --fix would change.")
     fix_only: bool = _flag("--fix-only", help="Apply fixes, and only count the findings that are left.")
     show_fixes: bool = _flag("--show-fixes", help="List the findings that were fixed.")
-    fixable: tuple[str, ...] = _codes("--fixable", help="Fix only these.")
-    unfixable: tuple[str, ...] = _codes("--unfixable", help="Do not fix these.")
+    fixable: tuple[str, ...] = _codes("--fixable", help="Fix only findings of these rules.")
+    unfixable: tuple[str, ...] = _codes("--unfixable", help="Do not fix findings of these rules.")
     fix_comment: bool | None = _option(
         "--fix-comment/--no-fix-comment", default=None, help="Write a comment above each fix that says why."
     )
@@ -127,9 +130,11 @@ class CheckOptions:
         "--config", multiple=True, metavar="FILE|SETTING", help="Read this TOML file, or set 'key = value'."
     )
     isolated: bool = _flag("--isolated", help="Ignore every configuration file.")
-    exclude: tuple[str, ...] = _patterns("--exclude", help="Exclude these files instead of the default ones.")
-    extend_exclude: tuple[str, ...] = _patterns("--extend-exclude", help="Also exclude these files.")
-    force_exclude: bool = _flag("--force-exclude", help="Apply the excludes to named files, too.")
+    exclude: tuple[str, ...] = _patterns(
+        "--exclude", help="Exclude files of these patterns instead of the default ones."
+    )
+    extend_exclude: tuple[str, ...] = _patterns("--extend-exclude", help="Also exclude files of these patterns.")
+    force_exclude: bool = _flag("--force-exclude", help="Also exclude files that the command line names.")
     respect_gitignore: bool | None = _option(
         "--respect-gitignore/--no-respect-gitignore", default=None, help="Respect .gitignore files (default: yes)."
     )
