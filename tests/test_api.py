@@ -89,6 +89,6 @@ def test_the_recipe_on_a_local_cluster(project: Path, capsys: pytest.CaptureFixt
 def test_a_result_in_a_format(project: Path) -> None:
     (project / "a.py").write_text(UNSAFE)
     result = wherelint.check_paths(["."])
-    assert result.render("pylint").startswith("a.py:5: [WL101(unmasked-sqrt), error] sqrt")
+    assert result.render("pylint").startswith("a.py:5: [WL101(unmasked-sqrt), error] gradient is nan for sqrt")
     with pytest.raises(KeyError):
         result.render("full")

@@ -600,7 +600,7 @@ def test_comments_silence_nothing_if_told_so(run: Run, project: Path) -> None:
         ("level = 3", "--config 'level = 3': 'level' must be"),
         ("ignored = []", "--config 'ignored = []': has no key 'ignored'; did you mean 'ignore'?"),
         ("extend = 'a.toml'", "'extend' works only in a file"),
-        ("ignore =", "neither a file nor TOML"),
+        ("ignore =", "not a file, and not valid TOML"),
     ],
 )
 def test_a_setting_on_the_command_line(run: Run, project: Path, given: str, says: str | None) -> None:

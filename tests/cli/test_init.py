@@ -82,7 +82,7 @@ def test_ruff_keeps_the_comments(run: Run, project: Path, ruff: str, added: bool
     status, output, _ = run("init")
     after = tomllib.loads((project / "pyproject.toml").read_text())
     assert status == 0
-    assert ('external = ["WL"] added for ruff' in output, 'add "WL" to lint.external' in output) == (
+    assert ('added external = ["WL"]' in output, 'add "WL" to lint.external' in output) == (
         added is True,
         added is False,
     )

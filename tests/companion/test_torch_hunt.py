@@ -151,9 +151,9 @@ def test_bounds_are_of_arguments_by_number_or_parameter() -> None:
     ("options", "error", "told"),
     [
         ({"bounds": {0: (2, -2)}}, ValueError, r"the bounds of argument 0 are reversed: write \(-2, 2\)"),
-        ({"bounds": {3: (0, 1)}}, ValueError, "there is no argument 3: name one of 0, 'x'"),
-        ({"bounds": {"y": (0, 1)}}, ValueError, "there is no argument 'y': name one of 0, 'x'"),
-        ({"positive": [-1]}, ValueError, "there is no argument -1: name one of 0, 'x'"),
+        ({"bounds": {3: (0, 1)}}, ValueError, "there is no argument 3; choose from 0, 'x'"),
+        ({"bounds": {"y": (0, 1)}}, ValueError, "there is no argument 'y'; choose from 0, 'x'"),
+        ({"positive": [-1]}, ValueError, "there is no argument -1; choose from 0, 'x'"),
         ({"bounds": {0: 1}}, TypeError, r"the bounds of argument 0 are a pair \(low, high\), not 1"),
         ({"bounds": {0: (1,)}}, TypeError, r"a pair \(low, high\), not \(1,\)"),
     ],
@@ -165,7 +165,7 @@ def test_bounds_that_cannot_be_meant_are_refused(options: dict[str, Any], error:
 
 
 def test_without_numbers_that_move_nothing_is_said_to_be_fine() -> None:
-    with pytest.raises(TypeError, match=r"hunt moves tensors of floats, and no argument is one"):
+    with pytest.raises(TypeError, match=r"hunt needs an argument to change"):
         hunt(root, torch.ones(2, dtype=torch.int64))
     with pytest.raises(ValueError, match="the result has no gradient"):
         hunt(lambda x: root(x.detach()), torch.ones(2))
