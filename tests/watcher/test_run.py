@@ -226,7 +226,7 @@ if __name__ == "__main__":
     assert status == 1
     assert output == "[1, 0]\n"
     assert errors.count("has no finite derivative") == 1
-    assert re.search(r"wherelint \(\w*Process-1\): gradient 1 \(torch\): not finite", errors)
+    assert re.search(r"wherelint \(\w*Process-1\): gradient 1 \(torch\) is not finite", errors)
 
 
 class Shell:

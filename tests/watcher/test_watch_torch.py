@@ -308,7 +308,7 @@ def test_data_that_were_not_finite_are_named() -> None:
     net = nn.Linear(2, 1)
     with watched() as session:
         net(torch.full((3, 2), float("nan"))).sum().backward()
-    assert "data were not finite before" in explained(session.hits[0]).report.note
+    assert "data was not finite before" in explained(session.hits[0]).report.note
 
 
 def test_parameters_that_were_not_finite_are_named() -> None:

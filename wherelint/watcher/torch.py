@@ -481,7 +481,7 @@ def _value_report(roots: Sequence[Any]) -> Report:
             first = makers[0]  # it keeps nothing itself: a sum
         else:
             at, _ = places(label(node))
-            note = f"A parameter or the data was not finite before this step{f' {at}' if at else ''}."
+            note = f"A parameter or the data was not finite before {at or 'this step'}."
             return Report(False, False, False, note=note)
         if first is not None:
             at, within = places(label(first))
