@@ -43,7 +43,7 @@ def test_check_paths(project: Path) -> None:
     assert wherelint.check_paths(["."], ignoring).findings == ()
     assert wherelint.check_paths(["."], fix_mode="safe").reports[0].after == FIXED.encode()
     assert (project / "a.py").read_text() == UNSAFE
-    with pytest.raises(TypeError, match="paths is a list of paths"):
+    with pytest.raises(TypeError, match="paths must be a list"):
         wherelint.check_paths("a.py")
 
 

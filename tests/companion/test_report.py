@@ -98,7 +98,7 @@ def test_an_unknown_format_is_named() -> None:
 
 def test_raising(poison: Poison) -> None:
     Report(True, True, True).raise_if_poisoned()
-    with pytest.raises(PoisonedGradient, match=r"model.py:3:7: the `where`") as caught:
+    with pytest.raises(PoisonedGradient, match=r"model.py:3:7: `where` discards") as caught:
         report(poison).raise_if_poisoned()
     assert isinstance(caught.value, AssertionError)
     assert caught.value.report.poisoned
