@@ -103,8 +103,8 @@ def test_an_input_that_no_mask_repairs_is_the_witness_of_a_report_that_is_fine()
     assert report.ok
     assert not report.poisoned
     assert [(p.op, p.genuine, p.witness[0].tolist()) for p in report.findings] == [("sqrt", True, [0.0, 2.0])]
-    assert "are finite at the arguments themselves" in str(report)
-    assert "No selection discards all operations that break it." in str(report)
+    assert "are finite at the given arguments" in str(report)
+    assert "no selection discards all operations that break it." in str(report)
 
 
 def padded_mean(mask: Tensor, score: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ def test_bounds_are_of_arguments_by_number_or_parameter() -> None:
         ({"bounds": {3: (0, 1)}}, ValueError, "there is no argument 3; choose from 0, 'x'"),
         ({"bounds": {"y": (0, 1)}}, ValueError, "there is no argument 'y'; choose from 0, 'x'"),
         ({"positive": [-1]}, ValueError, "there is no argument -1; choose from 0, 'x'"),
-        ({"bounds": {0: 1}}, TypeError, r"the bounds of argument 0 are a pair \(low, high\), not 1"),
+        ({"bounds": {0: 1}}, TypeError, r"the bounds of argument 0 must be a pair \(low, high\), not 1"),
         ({"bounds": {0: (1,)}}, TypeError, r"a pair \(low, high\), not \(1,\)"),
     ],
     ids=str,
