@@ -24,13 +24,13 @@ WALRUS = f"{JAX}def f(x):\n    return jnp.where((y := x) > 0, jnp.sqrt(y), 0.0)\
 MLX = "import mlx.core as mx\n\n\ndef f(x):\n    return mx.where(x > 0, mx.sqrt(x), 0.0)\n"
 #: By the title of its section: a program, the format of the report, and what that then says.
 ADDITIONS = {
-    "An operation": (BETA, "concise", "WL109 [*] betaln is differentiated at a pole"),
-    "A rule": (BETA, "concise", "WL199 [*] betaln is differentiated at a pole"),
-    "A piece of evidence": (PADDED, "json", '"not learned"'),
+    "An operation": (BETA, "concise", "WL109 [*] gradient is nan for betaln at a pole"),
+    "A rule": (BETA, "concise", "WL199 [*] gradient is nan for betaln at a pole"),
+    "Evidence": (PADDED, "json", '"not learned"'),
     "The words of a fix or a finding": (ROOT, "full", "fix: mask the operand by the condition of the `where`"),
-    "A construct of the language": (WALRUS, "concise", "WL101 [*] sqrt is differentiated at 0 or below"),
-    "A report format": (BETA, "tab-separated", "a.py\t6\tWL109\tbetaln is differentiated"),
-    "A framework": (MLX, "concise", "WL101 [*] sqrt is differentiated at 0 or below"),
+    "A construct of the language": (WALRUS, "concise", "WL101 [*] gradient is nan for sqrt at 0 or below"),
+    "A report format": (BETA, "tab-separated", "a.py\t6\tWL109\tgradient is nan for betaln"),
+    "A framework": (MLX, "concise", "WL101 [*] gradient is nan for sqrt at 0 or below"),
 }
 
 

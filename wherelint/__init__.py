@@ -1,4 +1,4 @@
-"""wherelint finds the ``where`` that protects the value and poisons the gradient."""
+"""wherelint finds selections (``where``) whose value is right and whose gradient is nan."""
 
 from wherelint.version import __version__
 

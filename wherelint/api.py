@@ -66,7 +66,7 @@ def check_paths(
     ``problems``. In a notebook a row is one of the program that its cells make (``notebook.in_cell``).
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
-        raise TypeError(f"paths is a list of paths, not one: write [{paths!r}]")
+        raise TypeError(f"paths must be a list: write [{paths!r}]")
     names, settings = [os.fspath(path) for path in paths], configuration or Configuration()
     targets, problems = files.discover(names, settings, fix_mode, force_exclude=force_exclude, only_shown=only_shown)
     kept = None if cache is None else Path(cache)

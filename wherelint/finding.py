@@ -137,7 +137,7 @@ class Confirmation:
         if self.after_fix is None:
             unwritten = "its program cannot be written"
             return f"{UNRUN}: {self.reason if self.verdict == 'not-runnable' else unwritten}"
-        what = "the gradient is not finite" if self.after_fix.value_unchanged else "the value is another"
+        what = "the gradient is not finite" if self.after_fix.value_unchanged else "the value changed"
         return f"{REFUTED}: {what}" if self.refutes_fix else ""
 
 

@@ -27,11 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("wherelint")
     group.addoption(
         "--watch-gradients", action="store_true",
-        help="Fail each test in which a gradient is not finite although the value is, and say why.",
+        help="Fail each test in which the value is finite but a gradient is not, and say why.",
     )  # fmt: skip
     group.addoption(
         "--gradient-coverage", nargs="?", const="gradient-coverage.json", metavar="FILE",
-        help="Note which calls gradients pass, for `wherelint check --gradient-coverage FILE`.",
+        help="Record which calls gradients pass, for `wherelint check --gradient-coverage FILE`.",
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def framework(f: Callable[..., Any], *args: Any) -> str:
         for name in _COMPANIONS:
             if owner.partition(".")[0] in (name, f"{name}lib"):
                 return name
-    raise TypeError("gradients.check cannot tell the framework: hand it arrays of JAX or tensors of torch")
+    raise TypeError("gradients.check cannot tell the framework: pass JAX arrays or torch tensors")
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

@@ -28,10 +28,10 @@ J = "import jax.numpy as jnp\n"
 #: What makes a function worth a search, and one finding of it.
 TAIL = "    return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
 SECONDS, BYTES = 60, 2 << 30
-STEPS = "gave up on `f`: it takes more steps than the analysis follows"
+STEPS = "gave up on `f`: it takes too many steps (analysis budget exceeded)"
 NESTED = "gave up on `f`: it is nested too deeply"
-WORK = "gave up on `f`: its selections read too long computations"
-VALUES = "gave up on `f`: it computes more values than the analysis follows"
+WORK = "gave up on `f`: its computations are too long"
+VALUES = "gave up on `f`: it computes too many values (analysis budget exceeded)"
 DEEP = "too deeply nested to analyse"
 ANY = "*"  # which of clean, warned and failed it is depends on the version of Python; it is said in one line
 
@@ -288,7 +288,7 @@ def test_what_is_no_file(project: Path, command: Run, name: str) -> None:
     make(project / "odd.py")
     write(project, {"a.py": UNSAFE})
     status, output, errors = command("odd.py")
-    nothing = "warning: no Python file or notebook to check there\n"
+    nothing = "warning: found no Python file or notebook to check\n"
     assert (status, errors) == ((2, f"error: odd.py: {message}\n") if message else (0, nothing))
     for options in ((), ("--fix",)):
         status, output, errors = command(".", *options)
@@ -369,7 +369,7 @@ NOTEBOOKS: dict[str, tuple[bytes, int, str]] = {
     "half a surrogate pair": (
         json.dumps(NOTEBOOK).replace("f(x)", "f(x, \\ud800)").encode(),
         0,
-        "the cell is left out",
+        "wherelint skips this cell",
     ),
     "100,000 cells": (json.dumps({**NOTEBOOK, "cells": NOTEBOOK["cells"][:1] + [{}] * 100_000}).encode(), 1, ""),  # type: ignore[index]
 }
@@ -406,7 +406,7 @@ OPTIONS: dict[str, tuple[str, list[str], str]] = {
     "a pattern that is none": ("[tool.wherelint]\nexclude = ['[', '!', '**', '\\\\', '[z-a]', '']", [], ""),
     "diff and baseline": ("", ["--diff", "--write-baseline", "a"], "--write-baseline cannot be combined"),
     "fix and add-noqa": ("", ["--fix", "--add-noqa"], "--add-noqa cannot be combined with --fix"),
-    "device alone": ("", ["--device", "cpu"], "--device says where to confirm"),
+    "device alone": ("", ["--device", "cpu"], "--device needs --confirm or --only-confirmed"),
     "no jobs": ("", ["-j", "-1"], "-1 is not in the range"),
     "many jobs": ("", ["-j", "100000"], ""),
 }

@@ -17,10 +17,10 @@ def test_what_is_kept_is_removed(run: Run, project: Path) -> None:
 
 
 def test_another_directory_stays(run: Run, project: Path) -> None:
-    assert run("clean") == (0, ".wherelint_cache: no cache of wherelint.\n", "")
+    assert run("clean") == (0, ".wherelint_cache: there is no cache of wherelint.\n", "")
     write(project, {"mine/.gitignore": "*\n", "mine/a.py": SAFE})
     run("check", "--cache-dir", "mine", "mine/a.py")
-    assert run("clean", "--cache-dir", "mine") == (0, "mine: no cache of wherelint.\n", "")
+    assert run("clean", "--cache-dir", "mine") == (0, "mine: there is no cache of wherelint.\n", "")
     assert (project / "mine" / "a.py").exists()
 
 

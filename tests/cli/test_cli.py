@@ -274,7 +274,7 @@ def test_a_block_that_was_given_up_is_a_warning(run: Run, project: Path) -> None
 
 def test_many_warnings_are_counted(project: Path, run: Run) -> None:
     write(project, {f"{letter}.py": "def gave_up(): pass\n" for letter in "abcdefghij"})
-    assert run("check")[2] == "warning: gave up on 10 parts of 10 files (-v lists them; why: explain limits)\n"
+    assert run("check")[2] == "warning: gave up on 10 parts of 10 files (-v lists them; see wherelint explain limits)\n"
     assert run("check", "-v")[2].count("gave up on g") == 10
 
 
@@ -375,7 +375,7 @@ class TestStandardInput:
 def test_explain(run: Run) -> None:
     status, output, _ = run("explain", "wl101", "unmasked-log")
     assert status == 0
-    assert output.startswith("# WL101 unmasked-sqrt\n\n*On by default.* A `where` drops")
+    assert output.startswith("# WL101 unmasked-sqrt\n\n*On by default.* A `where` discards")
     assert "# WL102 unmasked-log\n" in output
     assert "## Use instead\n\n```python\n" in output
     assert "*Preview: off by default.*" in run("explain", "WL401")[1]
@@ -384,7 +384,7 @@ def test_explain(run: Run) -> None:
 def test_list_of_rules(run: Run) -> None:
     lines = run("rules")[1].splitlines()
     assert [line.split()[0] for line in lines] == list(rules.codes())
-    assert lines[1].startswith("WL101  unmasked-sqrt          on       A `where` drops")
+    assert lines[1].startswith("WL101  unmasked-sqrt          on       A `where` discards")
     listed = json.loads(run("rules", "--output-format", "json")[1])
     assert [rule["code"] for rule in listed] == list(rules.codes())
     assert listed[0].keys() == {"code", "name", "summary", "default", "url", "doc"}
@@ -463,7 +463,7 @@ def test_an_interrupted_process_prints_one_line(project: Path) -> None:
 
 def test_discovery_is_what_the_command_uses(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "discover", lambda *_, **__: ([], []))
-    nothing = "warning: no Python file or notebook to check there\n"
+    nothing = "warning: found no Python file or notebook to check\n"
     assert run("check") == (0, "No findings, 0 files checked.\n", nothing)
     assert run("check", "-q") == (0, "", "")
 
@@ -501,7 +501,7 @@ def test_a_report_that_cannot_be_written(run: Run, project: Path, report: str, m
 def test_two_reports_do_not_fit_into_one_file(run: Run, project: Path) -> None:
     write(project, {"a.py": UNSAFE})
     status, _, errors = run("check", "--report", "json=x", "-o", "x")
-    assert (status, errors.splitlines()[-1]) == (2, "error: x cannot hold two reports")
+    assert (status, errors.splitlines()[-1]) == (2, "error: x is named for two reports")
 
 
 @pytest.mark.parametrize(
@@ -632,8 +632,8 @@ def test_comments_silence_nothing_if_told_so(run: Run, project: Path) -> None:
         ("ignore = ['WL101']", None),
         ("level = 3", "--config 'level = 3': 'level' must be"),
         ("ignored = []", "--config 'ignored = []': has no key 'ignored'; did you mean 'ignore'?"),
-        ("extend = 'a.toml'", "'extend' is for a file"),
-        ("ignore =", "neither a file nor TOML"),
+        ("extend = 'a.toml'", "'extend' works only in a file"),
+        ("ignore =", "not a file, and not valid TOML"),
     ],
 )
 def test_a_setting_on_the_command_line(run: Run, project: Path, given: str, says: str | None) -> None:

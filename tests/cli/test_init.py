@@ -11,8 +11,8 @@ from wherelint.io.config import tomllib
 
 HOOKS = ".pre-commit-config.yaml"
 NEXT = (
-    "Next: wherelint check, or wherelint check --write-baseline known.json to accept old findings.\n"
-    "Then: pre-commit install, so that git runs the hook.\n"
+    "Next: run wherelint check. To accept old findings, run wherelint check --write-baseline known.json.\n"
+    "Then: run pre-commit install, so that git runs the hook.\n"
 )
 
 
@@ -20,10 +20,16 @@ def test_of_a_project_with_nothing(run: Run, project: Path) -> None:
     assert run("init") == (0, f"pyproject.toml: written\n{HOOKS}: written\n{NEXT}", "")
     assert tomllib.loads((project / "pyproject.toml").read_text()) == {"tool": {"wherelint": {}}}
     assert (project / HOOKS).read_text().startswith("repos:\n- repo: local\n  hooks:\n    - id: wherelint\n")
-    left = "pyproject.toml: already configures wherelint; left alone\n"
-    assert run("init") == (0, f"{left}{HOOKS}: already runs wherelint; left alone\nThere is nothing to do.\n", "")
+    left = "pyproject.toml: left unchanged, it already has [tool.wherelint]\n"
+    assert run("init") == (
+        0,
+        f"{left}{HOOKS}: left unchanged, it already runs wherelint\nThere is nothing to do.\n",
+        "",
+    )
     (project / HOOKS).write_text("repos: []\n")
-    assert run("init")[1].startswith(f"{left}{HOOKS}: left alone; to run wherelint, add this hook:\n")
+    assert run("init")[1].startswith(
+        f"{left}{HOOKS}: left unchanged; to run wherelint before each commit, add this hook:\n"
+    )
 
 
 def test_every_key_that_is_shown_is_one(run: Run, project: Path) -> None:
@@ -42,7 +48,8 @@ def test_of_a_project_with_both(run: Run, project: Path) -> None:
     status, output, _ = run("init")
     assert status == 0
     assert output.startswith(
-        f"pyproject.toml: extended\n{HOOKS}: left alone; to run wherelint, add this hook:\n\n- repo: local"
+        f"pyproject.toml: extended\n{HOOKS}: left unchanged; to run wherelint before each commit, add "
+        "this hook:\n\n- repo: local"
     )
     assert (project / HOOKS).read_text() == "repos: []\n"
     assert tomllib.loads((project / "pyproject.toml").read_text()) == {
@@ -82,7 +89,7 @@ def test_ruff_keeps_the_comments(run: Run, project: Path, ruff: str, added: bool
     status, output, _ = run("init")
     after = tomllib.loads((project / "pyproject.toml").read_text())
     assert status == 0
-    assert ('external = ["WL"] added for ruff' in output, 'add "WL" to lint.external' in output) == (
+    assert ('added external = ["WL"]' in output, 'add "WL" to lint.external' in output) == (
         added is True,
         added is False,
     )
@@ -95,5 +102,5 @@ def test_ruff_keeps_the_comments(run: Run, project: Path, ruff: str, added: bool
 
 def test_a_file_of_ruffs_own_is_left_alone(run: Run, project: Path) -> None:
     write(project, {"ruff.toml": "line-length = 100\n"})
-    assert 'ruff.toml: below [lint], write external = ["WL"]' in run("init")[1]
+    assert 'ruff.toml: write external = ["WL"] below [lint]' in run("init")[1]
     assert (project / "ruff.toml").read_text() == "line-length = 100\n"

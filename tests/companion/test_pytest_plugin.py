@@ -93,9 +93,9 @@ def test_a_poisoned_gradient_fails_with_both_places(pytester: pytest.Pytester, r
     result = run()
     result.assert_outcomes(failed=2, passed=2)
     result.stdout.fnmatch_lines([
-        "*PoisonedGradient: The value is finite, its gradient is not*",
+        "*PoisonedGradient: The value is finite, but the gradient is not*",
         "*model.py:4:*: sqrt has no finite derivative at element (0,)",
-        "*the `where` does not select it -> WL101, wherelint explain WL101",
+        "*`where` discards the result -> WL101, wherelint explain WL101",
         "*gradient: (tensor(*nan*",
         "*masked gradient: (tensor([[]0.0000, 0.5000, 0.3536]),)",
     ])  # fmt: skip

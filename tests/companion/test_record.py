@@ -310,7 +310,7 @@ def test_the_file_is_looked_at_before_the_program_runs(run: Run) -> None:
     Path("other.json").write_text("[]")
     Path("train.py").write_text("raise SystemExit(7)\n")
     status, out, err = run("run", "--record", "other.json", "train.py")
-    assert (status, out, err) == (2, "", "error: other.json: this is no gradient coverage\n")
+    assert (status, out, err) == (2, "", "error: other.json: not a gradient coverage file\n")
 
 
 def test_points_come_from_the_derivatives() -> None:

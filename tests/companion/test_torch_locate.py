@@ -293,7 +293,7 @@ def test_with_argnums_only_these_arguments_are_differentiated() -> None:
     assert found([-1]) == ({"log"}, [False])
     assert locate(lambda x: (x + scale.sqrt()).sum(), X).gradient_finite is False
     assert locate(lambda x: (x + scale.sqrt()).sum(), X, argnums=0).ok
-    with pytest.raises(ValueError, match="argnums has 2, and the function is given 2 positional arguments"):
+    with pytest.raises(ValueError, match="argnums has 2, but the function gets 2 positional arguments"):
         locate(f, X, X, argnums=2)
     with pytest.raises(TypeError, match="no argument of argnums holds floats"):
         locate(lambda x, n: two(x), X, 3, argnums=1)
@@ -324,7 +324,7 @@ def test_what_is_singular_in_earnest_has_no_selection() -> None:
     report = locate(lambda x: (x.sqrt() ** 2).sum(), X)
     assert not report.masked_finite
     assert [(p.op, p.genuine, p.select) for p in report.findings] == [("sqrt", True, None)]
-    assert "no selection drops it" in str(report)
+    assert "no selection discards the result" in str(report)
 
 
 def test_values_that_are_not_finite_are_told() -> None:
@@ -377,7 +377,7 @@ def huber(x: Tensor) -> Tensor:
 def test_of_a_smooth_function_it_says_how_to_write_it() -> None:
     (poison,) = locate(huber, torch.zeros(3)).findings
     assert (poison.op, poison.genuine, poison.smooth) == ("sqrt", True, True)
-    assert "the function is smooth here: write the root of s as `where(s > 0, sqrt(" in str(poison)
+    assert "the whole function has a finite gradient here: write the root of s as `where(s > 0, sqrt(" in str(poison)
     assert not locate(lambda x: (x * x).sum().sqrt(), torch.zeros(3)).findings[0].smooth
     layer = nn.Linear(3, 3, bias=False)  # it has no double precision
     assert locate(lambda x, n: huber(layer(x)) * n, torch.zeros(3), 2).findings[0].smooth

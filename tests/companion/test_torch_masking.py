@@ -264,7 +264,7 @@ def test_hooks_of_the_user_run_once_and_may_compute() -> None:
 def test_what_it_cannot_do_is_an_error() -> None:
     x = X.clone().requires_grad_()
     with mask_gradients():
-        with pytest.raises(NotImplementedError, match="no second derivatives: create_graph=True"):
+        with pytest.raises(NotImplementedError, match=r"second derivatives \(create_graph=True"):
             torch.autograd.grad((x**2).sum(), x, create_graph=True)
         with pytest.raises(NotImplementedError, match="and is_grads_batched=True: use"):
             torch.autograd.grad(x**2, x, torch.eye(4), is_grads_batched=True)
@@ -283,14 +283,14 @@ def test_what_is_no_tensor_is_refused(wrong: Any) -> None:
 def test_compiled_graphs_are_refused() -> None:
     x = X.clone().requires_grad_()
     compiled = torch.compile(lambda y: torch.where(y > 0, y.sqrt(), 0.0).sum(), backend="aot_eager")
-    with mask_gradients(), pytest.raises(NotImplementedError, match=r"what torch\.compile made"):
+    with mask_gradients(), pytest.raises(NotImplementedError, match=r"a function from torch\.compile"):
         compiled(x).backward()
 
 
 def test_a_gradient_that_could_not_be_followed_is_an_error() -> None:
     x = X.clone().requires_grad_()
     y = torch.where(x > 0, torch.logcumsumexp(x.log(), 0), 0.0)
-    with mask_gradients(), pytest.raises(NotImplementedError, match="could not be followed through"):
+    with mask_gradients(), pytest.raises(NotImplementedError, match="cannot follow discarded elements through"):
         y.sum().backward()
 
 

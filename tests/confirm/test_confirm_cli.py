@@ -170,7 +170,7 @@ def test_repro_of_what_cannot_be_run(project: Path, capsys: pytest.CaptureFixtur
         ("clean.py:1", "error: no finding at clean.py:1: this file has none"),
         ("missing.py:1", "error: missing.py: no such file or directory"),
         ("broken.py:1", "error: broken.py:1:7: does not parse as Python"),
-        ("a.py", "error: 'a.py' is not a place; write PATH:ROW, for example model.py:12"),
+        ("a.py", "error: 'a.py' is not of the form PATH:ROW, for example model.py:12"),
     ],
 )
 def test_repro_says_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str], place: str, message: str) -> None:

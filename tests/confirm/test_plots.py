@@ -162,7 +162,7 @@ def test_what_a_stranger_set_for_matplotlib_does_not_count(project: Path) -> Non
     ("arguments", "message"),
     [
         (["a.py:5", "-o", "a.jpg"], "a.jpg: write an .svg or a .png"),
-        (["a.py"], "'a.py' is not a place; write PATH:ROW, for example model.py:12"),
+        (["a.py"], "'a.py' is not of the form PATH:ROW, for example model.py:12"),
         (["a.py:1"], "no finding at a.py:1: there is one at 5"),
     ],
 )

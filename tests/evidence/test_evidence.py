@@ -480,10 +480,10 @@ def test_why_is_what_speaks_for_it_and_weighs_most_against_it() -> None:
     direct, below, padding = Evidence.DIRECT, Evidence.BELOW_ZERO, Evidence.PADDING
     assert why([]) == ""
     assert why([direct, Evidence.AT_BOUNDARY, Evidence.RETURNED]) == direct.sentence
-    assert why([direct, Evidence.AT_BOUNDARY]) == f"{direct.sentence}, but little else speaks for it"
-    assert why([direct, below]) == f"{direct.sentence}, but an input has to be below zero"
+    assert why([direct, Evidence.AT_BOUNDARY]) == f"{direct.sentence}, but there is little other evidence"
+    assert why([direct, below]) == f"{direct.sentence}, but an input must be below zero"
     assert why([direct, padding, below, Evidence.TEST]) == f"{direct.sentence}, but the code is a test"
-    assert why([below]) == "an input has to be below zero"
+    assert why([below]) == "an input must be below zero"
     assert why([Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING]) == ""  # no word is a reason
 
 

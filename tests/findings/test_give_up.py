@@ -68,6 +68,6 @@ def test_what_is_too_long_in_a_constructor_costs_nothing_else() -> None:
 def test_a_context_ends_where_something_inside_raises() -> None:
     low = Lowering(Module("a.py", ""), ["jax"])
     with pytest.raises(GiveUp), low.assuming(leaf("m", kind="bool")), low.without_gradient():
-        raise GiveUp("it takes more steps than the analysis follows")
+        raise GiveUp("it takes too many steps (analysis budget exceeded)")
     assert low.path_conditions == []
     assert low.severed == 0

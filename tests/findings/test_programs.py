@@ -310,7 +310,7 @@ def messages(framework: str, source: str) -> list[str]:
 
 def test_a_root_of_tensorflow_fails_under_xla_only() -> None:
     (message,) = messages("tensorflow", "def f(x):\n    return tf.where(x > 0, tf.sqrt(x), tf.zeros_like(x))")
-    assert message.endswith("(under XLA)")
+    assert message.startswith("under XLA, ")
 
 
 def test_a_quotient_of_tensorflow_fails_in_both_modes() -> None:
@@ -330,7 +330,7 @@ def test_a_distance_of_tensorflow_fails_under_xla_only() -> None:
             return tf.where(square > 0, tf.sqrt(square), 0.0)
         """,
     )
-    assert message.endswith("(under XLA)")
+    assert message.startswith("under XLA, ")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_fix_only_counts_what_is_left_of_a_rule_that_was_fixed(project: Path, wh
     )
     write(project, {"a.py": f"import jax.numpy as jnp\n\n\ndef f(x, y):\n{hidden}{division}"})
     output = wherelint("check", "--fix-only")[1]
-    assert "\na.py  WL103      1     1  no rewrite was verified" in output
+    assert "\na.py  WL103      1     1  no change keeps the values" in output
     assert "\n1 error left, 1 file checked.\n" in output
 
 
@@ -214,7 +214,7 @@ def test_a_read_only_file_is_an_error(project: Path, wherelint: Run) -> None:
     (project / "a.py").chmod(0o444)
     status, output, errors = wherelint("check", "--fix")
     assert status == FAILED
-    assert errors == "error: a.py: cannot write the file: it is read-only; it was not changed\n"
+    assert errors == "error: a.py: not written: the file is read-only\n"
     assert "Fixed" not in output
     assert (project / "a.py").read_text() == UNSAFE
 
@@ -253,7 +253,7 @@ def test_a_file_that_was_changed_meanwhile_is_left_alone(tmp_path: Path) -> None
     path.write_bytes(b"newer")
     problem = rewrite(str(path), b"old", b"fixed")
     assert problem is not None
-    assert "changed by something else" in problem.message
+    assert "changed during the run" in problem.message
     assert path.read_bytes() == b"newer"
     assert os.listdir(tmp_path) == ["a.py"]
 
@@ -268,6 +268,6 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", full)
     problem = rewrite(str(path), b"old", b"fixed")
     assert problem is not None
-    assert problem.message == "cannot write the file: No space left on device; it was not changed"
+    assert problem.message == "not written: No space left on device"
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.py"]

@@ -187,7 +187,7 @@ class TestBrokenCells:
         (warning,) = warnings(report)
         assert warning.startswith(f"cell 2:{place}")
         assert why in warning
-        assert warning.endswith("; the cell is left out")
+        assert warning.endswith("; wherelint skips this cell")
         assert sources(report.after) == [IMPORT, cell, FIXED]
 
     def test_each_has_its_warning(self) -> None:

@@ -64,7 +64,7 @@ def test_json(wherelint) -> None:
 def test_formats_that_know_no_cells(wherelint) -> None:
     (issue, problem) = json.loads(wherelint("check", "--output-format", "gitlab")[1])
     assert issue["location"]["positions"]["begin"] == {"line": 1, "column": 1}
-    assert issue["description"].startswith("WL101 cell 3:2:9: sqrt")
+    assert issue["description"].startswith("WL101 cell 3:2:9: gradient is nan for sqrt")
     assert problem["description"].startswith("cell 4:1:7: does not parse")
     assert ",line=1,col=1," in wherelint("check", "--output-format", "github")[1]
     (result,) = json.loads(wherelint("check", "--output-format", "sarif")[1])["runs"][0]["results"]

@@ -29,7 +29,7 @@ def output(capsys: pytest.CaptureFixture[str], style: str, *options: str) -> str
 
 @pytest.mark.parametrize("style", ["concise", "github", "gitlab", "junit", "json", "json-lines", "sarif", "full"])
 def test_the_message_names_the_place(package: Path, capsys: pytest.CaptureFixture[str], style: str) -> None:
-    assert "the sqrt stands at pack/other.py:5" in " ".join(output(capsys, style).split())
+    assert "the sqrt is at pack/other.py:5" in " ".join(output(capsys, style).split())
 
 
 def test_the_frame_of_the_other_file(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

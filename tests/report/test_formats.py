@@ -44,7 +44,8 @@ SCHEMA = Draft4Validator(json.loads((Path(__file__).parent / "sarif-2.1.0.json")
 FINDING = Finding(
     code="WL101",
     name="unmasked-sqrt",
-    message="sqrt is differentiated at 0 or below, where the `where` does not select it: the gradient is nan",
+    message="gradient is nan for sqrt at 0 or below: `where` discards the result, "
+    "but reverse mode still differentiates it",
     filename="pkg/a.py",
     location=Location(5, 29),
     end_location=Location(5, 40),

@@ -78,7 +78,7 @@ def test_the_page_shows_what_is_known() -> None:
         "1 finding in 1 file", "WL101 unmasked-sqrt", "a.py:5:29", finding.message.replace("`", ""),
         "jnp.where(x > 0, jnp.sqrt(x), 0.0)",
         "^^^^^^^^^^^", "at x = 0.0 the value is 0.0", "direct +0.3", "why an error", "score 0.82",
-        "jnp.sqrt(jnp.where(x > 0, x, 1.0))", "gradient with respect to x", "Only x moves; at the witness it is 0.",
+        "jnp.sqrt(jnp.where(x > 0, x, 1.0))", "gradient with respect to x", "Only x changes; at the witness it is 0.",
         "b.py:3:1", "does not parse",
     ):  # fmt: skip
         assert text in shown.text, text
@@ -105,7 +105,7 @@ def test_why_there_is_no_curve_after_the_fix() -> None:
     (finding,) = findings()
     assert finding.plot is not None
     without = replace(finding, plot=replace(finding.plot, after=None))
-    assert "the fixed text was not followed to this selection" in rendered([without])
+    assert "wherelint could not follow the fixed program to this selection" in rendered([without])
     assert "no fix is offered" in rendered([replace(without, fix=None)])
     assert "<figure>" not in rendered([replace(finding, plot=None)])
 

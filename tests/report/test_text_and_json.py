@@ -26,7 +26,8 @@ def f(x):
 FINDING = Finding(
     code="WL101",
     name="unmasked-sqrt",
-    message="sqrt is differentiated at 0 or below, where the `where` does not select it: the gradient is nan",
+    message="gradient is nan for sqrt at 0 or below: `where` discards the result, "
+    "but reverse mode still differentiates it",
     filename="pkg/a.py",
     location=Location(5, 29),
     end_location=Location(5, 40),
@@ -75,8 +76,8 @@ def test_full() -> None:
         "  |\n"
         "5 |     return jnp.where(x > 0, jnp.sqrt(x), 0.0)\n"
         "  |            -----------------^^^^^^^^^^^------\n"
-        "  why: sqrt is differentiated at 0 or below, where the `where` does not select\n"
-        "       it: the gradient is nan\n"
+        "  why: gradient is nan for sqrt at 0 or below: `where` discards the result, but\n"
+        "       reverse mode still differentiates it\n"
         "  witness: at x = 0.0 the value is 0.0 and the gradient with respect to x is nan\n"
         "  help: mask the operand too: `jnp.sqrt(jnp.where(x > 0, x, 1.0))`\n"
         "\n"
@@ -168,7 +169,7 @@ def test_a_place_beyond_the_text_does_not_crash() -> None:
 def test_the_level_is_said_and_why(level: Level, why: str, color: str) -> None:
     finding = replace(FINDING, level=level, evidence=("below zero", "direct"))
     assert full(finding).startswith(f"pkg/a.py:5:29: {level}: WL101 unmasked-sqrt\n")
-    because = "the condition tests the operand that is singular, but an input has to be below zero"
+    because = "the condition tests the operand of this operation, but an input must be below zero"
     assert f"  {why}: {because}\n" in full(finding, width=120)
     assert f"\x1b[{color}m{level}" in full(finding, color=True)
     line = text.concise(finding)
@@ -366,7 +367,7 @@ def test_json_has_the_documented_fields() -> None:
         "op": "sqrt",
         "severity": "error",
         "score": 0.76,
-        "why": "the condition tests the operand that is singular",
+        "why": "the condition tests the operand of this operation",
         "evidence": ["at the boundary", "direct", "returned"],
         "witness": {"inputs": {"x": 0.0}, "value": 0.0, "gradient": {"x": "nan"}, "conditions": [], "unknown": []},
         "noqa_row": 5,

@@ -44,8 +44,8 @@ def h(ok, m):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (5, ["program   `norm`: ", "search    no selection is written here, and none reads what is computed here"]),
-        (9, ["program   no function that is searched computes anything in this row", "finding   none"]),
+        (5, ["program   `norm`: ", "search    this row has no selection, and no selection reads its results"]),
+        (9, ["program   no searched function computes anything in this row", "finding   none"]),
         (
             10,
             [
@@ -71,10 +71,10 @@ def h(ok, m):
                 "          +    bad = jnp.where(r > 0, 1 / jnp.where(r > 0, r, 1.0), 0.0)",
             ],
         ),
-        (13, ["this row reads x (float)\n", "no hazard: nothing that it reads is singular", "finding   none"]),
+        (13, ["this row reads x (float)\n", "no hazard: it reads no singular operation", "finding   none"]),
         (14, ["finding   WL103", ": note; not shown: the level is warning"]),
         (15, ["finding   WL101", ": error; not shown: a comment silences it"]),
-        (20, ["no hazard: at 106 the gradient is finite; at 10 the function as a whole is not finite"]),
+        (20, ["no hazard: at 106 the gradient is finite; at 10 the whole function is not finite"]),
         (24, ["finding   WL110", "fix       no fix is offered: a number cannot replace a matrix"]),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_cell_of_a_notebook(wherelint: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "error"),
     [
-        ("a.py", "error: 'a.py' is not a place; write PATH:ROW, for example model.py:12\n"),
+        ("a.py", "error: 'a.py' is not of the form PATH:ROW, for example model.py:12\n"),
         ("a.py:999", "error: a.py:999: the file has no such row\n"),
         ("gone.py:1", "error: gone.py: No such file or directory\n"),
         ("broken.py:1", "error: broken.py: does not parse: "),

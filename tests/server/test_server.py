@@ -262,7 +262,7 @@ class TestDiagnostics:
         uri = editor.open("a.py", UNSAFE)
         (found,) = editor.diagnostics(uri)
         assert (found.code, found.source, found.severity) == ("WL101", "wherelint", types.DiagnosticSeverity.Error)
-        assert found.message.startswith("sqrt is differentiated at 0 or below")
+        assert found.message.startswith("gradient is nan for sqrt at 0 or below")
         assert editor.text_of(uri, found.range) == "jnp.sqrt(x)"
         (selection,) = found.related_information or ()
         assert (selection.message, selection.location.uri) == ("the where", uri)
@@ -446,7 +446,7 @@ def test_hover(editor: Editor) -> None:
     assert editor.text_of(uri, hover.range) == "jnp.sqrt(x_1)"
     rule = rules.get("WL101")
     said = value(hover)
-    assert said.startswith("error: **WL101** `unmasked-sqrt`: sqrt is differentiated")
+    assert said.startswith("error: **WL101** `unmasked-sqrt`: gradient is nan for sqrt")
     assert r"Witness: at x\_1 = 0.0 the value is 0.0 and the gradient with respect to x\_1 is nan" in said
     assert rule.summary in said
     assert "## Why is this bad?" in said
@@ -473,7 +473,7 @@ class TestActions:
     def test_a_fix_that_needs_a_look(self, editor: Editor) -> None:
         uri = editor.open("a.py", LOOK)
         title, fix = next(iter(editor.actions(uri).items()))
-        assert title.endswith(" (unsafe: look at the shapes)")
+        assert title.endswith(" (unsafe: check the shapes)")
         assert not fix.is_preferred
         editor.apply(fix)
         assert editor.diagnostics(uri) == []

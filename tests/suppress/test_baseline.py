@@ -14,11 +14,11 @@ from wherelint.cli import main
 from wherelint.suppress.baseline import Entry
 
 BROKEN = "def f(:\n"
-NONE = "missing.json: this is no baseline; write one with --write-baseline"
+NONE = "missing.json: not a baseline; write one with --write-baseline"
 ENTRY = ", ".join(f'"{key}": ""' for key in Entry._fields)
 WRITTEN = """\
-known.json: 2 findings written. Leave them out with --baseline known.json,
-or always with baseline = "known.json" below [tool.wherelint] in pyproject.toml.
+known.json: 2 findings written. Hide them with --baseline known.json,
+or with baseline = "known.json" below [tool.wherelint] in pyproject.toml.
 """
 
 
@@ -31,7 +31,7 @@ def known(run: Run, project: Path) -> Path:
 
 def test_what_is_known_is_left_out(run: Run, known: Path) -> None:
     assert run("check", "--baseline", "known.json") == (
-        0, "No findings, 2 files checked.\n2 findings known to the baseline.\n", ""
+        0, "No findings, 2 files checked.\n2 findings in the baseline are hidden.\n", ""
     )  # fmt: skip
     assert run("check", "--baseline", "known.json", "--output-format", "json")[:2] == (0, "[]\n")
     assert run("check")[0] == 1
@@ -53,7 +53,7 @@ def test_what_is_new_is_shown(run: Run, known: Path) -> None:
     status, output, errors = run("check", "--baseline", "known.json", "--output-format", "concise")
     assert (status, errors) == (1, "")
     assert [line.split(": ")[0] for line in output.splitlines()[:1]] == ["a.py:7:29"]
-    assert "Found 1 error, 2 files checked.\n2 findings known to the baseline.\n" in output
+    assert "Found 1 error, 2 files checked.\n2 findings in the baseline are hidden.\n" in output
     # The same line once more is one finding more.
     write(known.parent, {"a.py": UNSAFE + UNSAFE.partition("\n\n\n")[2]})
     assert run("check", "--baseline", "known.json", "a.py")[0] == 1
@@ -99,11 +99,11 @@ def test_it_knows_what_a_fix_leaves(project: Path, capsys: pytest.CaptureFixture
 def test_it_may_stand_in_the_configuration(run: Run, known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a run starts anywhere."""
     write(known.parent, {"pyproject.toml": "[tool.wherelint]\nbaseline = 'known.json'\n"})
-    assert run("check") == (0, "No findings, 2 files checked.\n2 findings known to the baseline.\n", "")
+    assert run("check") == (0, "No findings, 2 files checked.\n2 findings in the baseline are hidden.\n", "")
     assert run("check", "--isolated")[0] == 1
     assert run("check", "--config", "baseline = ''")[0] == 1
     monkeypatch.chdir(known.parent / "sub")
-    assert run("check") == (0, "No findings, 1 file checked.\n1 finding known to the baseline.\n", "")
+    assert run("check") == (0, "No findings, 1 file checked.\n1 finding in the baseline is hidden.\n", "")
     assert run("check", "..")[0] == 0
     for asked in ((), ("--stdin-filename", "new.py")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(UNSAFE.encode())))
@@ -122,7 +122,7 @@ def test_each_configuration_has_its_own(run: Run, project: Path) -> None:
     status, output, errors = run("check")
     assert (status, errors) == (1, "")
     assert output.startswith("three/a.py:")
-    assert output.endswith("Found 1 error, 3 files checked.\n2 findings known to the baseline.\n")
+    assert output.endswith("Found 1 error, 3 files checked.\n2 findings in the baseline are hidden.\n")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_each_configuration_has_its_own(run: Run, project: Path) -> None:
         ("{", NONE),
         ('{"version": 1, "findings": [{"code": 1}]}', NONE),
         (f'{{"version": 1, "findings": [{{{ENTRY}, "count": 1e999}}]}}', NONE),
-        ('{"version": 2}', "missing.json: it was written by another version; write it again with --write-baseline"),
+        ('{"version": 2}', "missing.json: another version wrote it; write it again with --write-baseline"),
     ],
 )  # fmt: skip
 def test_what_is_no_baseline_is_an_error(run: Run, project: Path, content: str | None, message: str) -> None:

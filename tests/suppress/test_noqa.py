@@ -154,7 +154,10 @@ def test_a_comment_for_files_that_stands_behind_code_hides_no_other() -> None:
         ("# wherelint: ignore[WL101]", "unknown directive 'ignore'; write `# noqa: WL101`"),
         ("#wherelint:disable", "unknown directive 'disable'; write `# wherelint: noqa`"),
         ("# wherelint: not differentiated", "unknown directive 'not'; did you mean 'not-differentiated'?"),
-        ("# wherelint: differentiated", "unknown directive 'differentiated': it is a key of the configuration"),
+        (
+            "# wherelint: differentiated",
+            "unknown directive 'differentiated': set this key in the configuration instead",
+        ),
         ("# wherelint: noqa", None),
         ("# wherelint: not-differentiated", None),
         ("# wherelint: see the issue", None),
@@ -196,8 +199,8 @@ def test_where_it_is_said_that_nobody_differentiates(text: str, row: int, after:
     ("comment", "why"),
     [
         ("# wherelint: ignore", "unknown directive 'ignore'; write `# noqa`"),
-        ("# wherelint: noqa", "this silences nothing on a line of code; write `# noqa`"),
-        ("# wherelint: noqa: WL101", "this silences nothing on a line of code; write `# noqa: WL101`"),
+        ("# wherelint: noqa", "this comment has no effect on a line of code; write `# noqa`"),
+        ("# wherelint: noqa: WL101", "this comment has no effect on a line of code; write `# noqa: WL101`"),
     ],
 )
 def test_what_is_advised_beside_code_works(comment: str, why: str) -> None:
@@ -243,12 +246,16 @@ def test_the_command_says_it(wherelint: Run, project: Path) -> None:
     assert wherelint("check")[0] == 1
     assert wherelint("check", "--add-not-differentiated", "a.py:5") == (
         0,
-        "a.py:4: said that nobody differentiates it.\n",
+        "a.py:4: marked as not-differentiated.\n",
         "",
     )
     assert wherelint("check")[0] == 0
     text = (project / "a.py").read_text()
-    assert wherelint("check", "--add-not-differentiated", "a.py:5") == (0, "a.py:4: says so already.\n", "")
+    assert wherelint("check", "--add-not-differentiated", "a.py:5") == (
+        0,
+        "a.py:4: already marked as not-differentiated.\n",
+        "",
+    )
     assert (project / "a.py").read_text() == text
     status, _, errors = wherelint("check", "--add-not-differentiated", "a.py:1")
-    assert (status, errors) == (2, "error: a.py:1: there is no function around this row\n")
+    assert (status, errors) == (2, "error: a.py:1: this row is in no function\n")

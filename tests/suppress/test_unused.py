@@ -44,7 +44,7 @@ def test_codes_that_silence_nothing(comment: str, idle: str, left: str) -> None:
     if "  # noqa: WL101  #" in comment:  # only the first comment of a row counts
         assert found == []
         return
-    assert found == [f"5:{len(LINE) + 3} WL001 nothing is silenced here by {idle}"]
+    assert found == [f"5:{len(LINE) + 3} WL001 `# noqa: {idle}` silences nothing here"]
     assert fixed(text) == UNSAFE.replace(LINE, LINE + left)
 
 

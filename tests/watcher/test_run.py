@@ -22,7 +22,7 @@ from wherelint.watcher.report import Reporter
 from wherelint.watcher.session import Stop
 
 #: What it prints at the end of a program that takes no gradient.
-NOTHING = "wherelint: no gradient was taken by JAX, torch or TensorFlow in this process\n"
+NOTHING = "wherelint: JAX, torch and TensorFlow took no gradient in this process\n"
 PROGRAM = """\
 import atexit, gc, os, sys
 
@@ -138,12 +138,12 @@ def test_the_program_is_stopped_at_the_first_report(tmp_path: Path) -> None:
     status, output, errors = reported(tmp_path)
     assert status == 1
     assert output.splitlines() == ["0 0.5", "1 0.5", "2 0.5"]
-    assert "wherelint: gradient 4 (torch): not finite, although the value is\n" in errors
+    assert "wherelint: gradient 4 (torch) is not finite, but the value is\n" in errors
     assert "program.py:5:31: sqrt has no finite derivative at element (1,)\n" in errors
-    assert "program.py:5:12: the `where` does not select it" in errors
+    assert "program.py:5:12: `where` discards the result" in errors
     assert "next: wherelint explain WL101\nfix (safe): " in errors
     assert "      +    return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), 0.0).sum()\n" in errors
-    assert errors.endswith("4 gradients watched (torch); the first that was not finite was number 4; 1 report\n")
+    assert errors.endswith("4 gradients watched (torch); gradient 4 was the first that was not finite; 1 report\n")
     saved = tmp_path / "wherelint-run" / "1"
     assert {path.name for path in saved.iterdir()} == {"operands.pt", "report.json", "report.txt", "repro.py"}
     (finding,) = json.loads((saved / "report.json").read_text())
@@ -247,7 +247,7 @@ if __name__ == "__main__":
     assert status == 1
     assert output == "[1, 0]\n"
     assert errors.count("has no finite derivative") == 1
-    assert re.search(r"wherelint \(\w*Process-1\): gradient 1 \(torch\): not finite", errors)
+    assert re.search(r"wherelint \(\w*Process-1\): gradient 1 \(torch\) is not finite", errors)
 
 
 class Shell:

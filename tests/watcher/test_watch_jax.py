@@ -185,7 +185,7 @@ def test_a_value_that_is_not_finite(wrap: Any) -> None:
     assert (found.op, found.value, found.index) == ("log", True, (2,))
     assert found.op_at is not None
     assert linecache.getline(__file__, found.op_at.row)[found.op_at.column - 1 :].startswith("jnp.log(X * p)")
-    assert "log makes the first number that is not finite at element (2,)" in str(found)
+    assert "log returns the first value that is not finite at element (2,)" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_what_cannot_be_traced_again_is_said_and_runs() -> None:
     session, found = watched(lambda: jax.jit(step)(2.0))
     assert found == 10
     assert drawn == 2 * [(random.Random(0).random(), np.random.RandomState(0).rand())]  # the second time as the first
-    assert [*session.unwatched.values()] == ["RuntimeError: it keeps a number that is being traced"]
+    assert [*session.unwatched.values()] == ["RuntimeError: the function stores a traced value outside itself"]
 
 
 def test_the_watchers_own_errors_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,4 +415,6 @@ def test_several_devices() -> None:
     ran = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True, timeout=120, check=False)
     *found, unwatched = ran.stdout.splitlines()
     assert found == [f"{how} sqrt where 12" for how in ("pmap", "jit")], ran.stderr
-    assert unwatched.endswith("NotImplementedError: a program for several devices (shard_map, psum) is not watched'}")
+    assert unwatched.endswith(
+        "NotImplementedError: wherelint cannot watch a program for several devices (shard_map, psum)'}"
+    )

@@ -126,7 +126,7 @@ def test_a_variable_that_is_not_finite_is_named() -> None:
 
     _, ((_, found),) = watched(step)
     assert not found.report.value_finite
-    assert (found.report.findings, found.note) == ((), "Not finite before the step: scale.")
+    assert (found.report.findings, found.note) == ((), "Not finite before this step: scale.")
 
 
 def test_a_value_that_is_not_finite_is_explained_once_it_has_lasted() -> None:

@@ -261,7 +261,7 @@ def test_a_value_that_lasts_is_explained(values: list[float]) -> None:
     found = explained(hit)
     assert hit.number == 2
     assert rows(found) == {("the logarithm", None)}
-    assert "makes the first number that is not finite" in str(found.report)
+    assert "returns the first value that is not finite" in str(found.report)
 
 
 def test_a_value_of_a_transform_is_explained() -> None:
@@ -308,7 +308,7 @@ def test_data_that_were_not_finite_are_named() -> None:
     net = nn.Linear(2, 1)
     with watched() as session:
         net(torch.full((3, 2), float("nan"))).sum().backward()
-    assert "data were not finite before" in explained(session.hits[0]).report.note
+    assert "data was not finite before" in explained(session.hits[0]).report.note
 
 
 def test_parameters_that_were_not_finite_are_named() -> None:
@@ -317,7 +317,7 @@ def test_parameters_that_were_not_finite_are_named() -> None:
         with torch.no_grad():
             net.body[3].bias.fill_(float("nan"))
         net(GOOD).sum().backward()
-    assert explained(session.hits[0]).report.note == "Not finite before: body.3.bias."
+    assert explained(session.hits[0]).report.note == "Not finite before this step: body.3.bias."
 
 
 def test_what_no_selection_drops_is_explained() -> None:
@@ -326,7 +326,7 @@ def test_what_no_selection_drops_is_explained() -> None:
         x.sqrt().sum().backward()  # the root
     found = explained(session.hits[0])
     assert rows(found) == {("the root", None)}
-    assert "no selection drops it" in str(found.report)
+    assert "no selection discards the result" in str(found.report)
 
 
 def test_each_cause_is_kept_while_the_program_goes_on() -> None:
@@ -402,7 +402,7 @@ def test_what_is_not_watched_is_said_by_name() -> None:
         torch.func.vmap(torch.func.grad(lambda x: x.sin()))(torch.ones(3))
         torch.func.jacrev(torch.sin)(torch.ones(3))
     assert {*session.unwatched} == {
-        "torch.func.grad inside of another transform", "torch.func.vjp, jacrev and hessian"
+        "torch.func.grad inside another transform", "torch.func.vjp, jacrev and hessian"
     }  # fmt: skip
 
 
@@ -417,8 +417,8 @@ def test_large_tensors_are_freed_while_the_pass_runs(monkeypatch: pytest.MonkeyP
             small = torch.where(x[:2] > 0, x[:2].sqrt(), 0.0).sum()
             (y.sum() + small).backward()
         freed[memory] = [str(explained(hit).report) for hit in session.hits]
-    assert "`where` does not select" in freed["full"][0]
-    assert "`where` does not select" in freed["low"][0]
+    assert "`where` discards the result" in freed["full"][0]
+    assert "`where` discards the result" in freed["low"][0]
     with watched() as session:
         x = torch.zeros(1000, requires_grad=True)
         torch.where(x > 0, x.sqrt(), 0.0).sin().sum().backward()

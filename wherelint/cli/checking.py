@@ -77,7 +77,7 @@ def run_check(options: CheckOptions, configuration: Configuration) -> int:
     stages = _Stages(options, configuration, changes)
     result = stages.search()
     if not result.total and changes is None and not options.quiet:
-        click.echo("warning: no Python file or notebook to check there", err=True)
+        click.echo("warning: found no Python file or notebook to check", err=True)
     if options.write_baseline is not None:
         return _write_baseline(result, options.write_baseline, options, configuration)
     if options.show_diff:
@@ -100,7 +100,7 @@ def watch(options: CheckOptions, configuration: Callable[[], Configuration]) -> 
                     status = FAILED
                     click.echo(f"error: {printable(str(error))}", err=True)
                 if not options.quiet:
-                    click.echo("Watching; Ctrl-C ends it.", err=True)
+                    click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
             time.sleep(_PAUSE)
     return status
 
@@ -235,8 +235,8 @@ def _write_baseline(result: Result, path: Path, options: CheckOptions, configura
         if configuration.settings(Path.cwd()).baseline == path.absolute():
             click.echo(f"{path}: {written} written.")
         else:
-            click.echo(f"{path}: {written} written. Leave them out with --baseline {path},")
-            click.echo(f'or always with baseline = "{path}" below [tool.wherelint] in pyproject.toml.')
+            click.echo(f"{path}: {written} written. Hide them with --baseline {path},")
+            click.echo(f'or with baseline = "{path}" below [tool.wherelint] in pyproject.toml.')
     return report_problems(result, options)
 
 

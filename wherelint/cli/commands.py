@@ -36,7 +36,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Find the `where` that protects the value and poisons the gradient.
+    """Find selections (`where`) whose value is right and whose gradient is nan.
 
     wherelint never imports or executes the files that it checks.
     """
@@ -62,23 +62,23 @@ def check(**options: Any) -> int:
     context_settings={"allow_interspersed_args": False},
 )
 @click.option("-m", "is_module", is_flag=True, help="Run a module, as `python -m` does.")
-@click.option("--keep-going", is_flag=True, help="Report each cause once, and do not stop the program.")
+@click.option("--keep-going", is_flag=True, help="Do not stop the program, and report each cause once.")
 @click.option(
     "--max-reports", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
     help="Report at most N causes.",
 )  # fmt: skip
 @click.option(
     "--output-dir", type=click.Path(path_type=Path, file_okay=False), default="wherelint-run", show_default=True,
-    metavar="DIR", help="Save reports and scripts that reproduce them here.",
+    metavar="DIR", help="Save reports and scripts in this directory.",
 )  # fmt: skip
 @click.option(
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
-    help="A format of check, on standard error.",
+    help="Print reports in this format of check, on standard error.",
 )  # fmt: skip
 @file_option("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
 @click.option(
     "--memory", type=click.Choice(["low", "full"]), default="low", show_default=True,
-    help="low: torch frees a graph as soon as its gradients are known to be finite.",
+    help="low: torch frees large activations early. full: it keeps them until the gradients are known.",
 )  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print reports only.")
 @click.argument("name", metavar="(SCRIPT | -m MODULE)", type=click.Path())
@@ -86,8 +86,8 @@ def check(**options: Any) -> int:
 def run(max_reports: int, **options: Any) -> int:
     """Run a program as it is, and explain its first gradient that is not finite.
 
-    JAX, PyTorch and TensorFlow. The program is executed, and not changed; it is stopped at the first report.
-    Exits with 1 if there is a report, else as the program does.
+    Works with JAX, PyTorch and TensorFlow. Runs the program unchanged, and stops it at the first report.
+    Exits with 1 if there is a report, else with the status of the program.
     """
     from wherelint.cli.running import run as run_watched
 
@@ -177,7 +177,7 @@ def plot(place: str, config: Path | None, isolated: bool, cache_dir: Path | None
     require(("matplotlib",), "a plot")
     finding, *others = findings_at(place, config, isolated, cache_dir)
     if finding.plot is None:
-        raise click.ClickException(f"no plot for {finding.code} at {place}: this rule reports no gradient that is nan")
+        raise click.ClickException(f"no plot for {finding.code} at {place}: this rule is not about nan gradients")
     from wherelint.report.plot import png, svg
 
     put(svg(finding.plot).encode() if kind == ".svg" else png(finding.plot), output_file)
@@ -230,7 +230,7 @@ def clean(cache_dir: Path | None) -> None:
 
     directory = cache_dir or disk.CACHE
     size = disk.clean(directory)
-    click.echo(f"{directory}: {f'{size / 1e6:.1f} MB removed' if size else 'no cache of wherelint'}.")
+    click.echo(f"{directory}: {f'{size / 1e6:.1f} MB removed' if size else 'there is no cache of wherelint'}.")
 
 
 @cli.command()

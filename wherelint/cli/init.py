@@ -48,20 +48,20 @@ def start() -> None:
         click.echo(f"{project}: {'extended' if before else 'written'}")
     else:
         done = hooks.exists() and b"wherelint" in disk.contents(hooks)
-        click.echo(f"{project}: already configures wherelint; left alone")
+        click.echo(f"{project}: left unchanged, it already has [tool.wherelint]")
     for told in _keep_comments(project):
         done = False
         click.echo(told)
     if done:
-        click.echo(f"{hooks}: already runs wherelint; left alone\nThere is nothing to do.")
+        click.echo(f"{hooks}: left unchanged, it already runs wherelint\nThere is nothing to do.")
         return
     if hooks.exists():
-        click.echo(f"{hooks}: left alone; to run wherelint, add this hook:\n\n{HOOK}")
+        click.echo(f"{hooks}: left unchanged; to run wherelint before each commit, add this hook:\n\n{HOOK}")
     else:
         disk.write(hooks, f"repos:\n{HOOK}".encode())
         click.echo(f"{hooks}: written")
-    click.echo("Next: wherelint check, or wherelint check --write-baseline known.json to accept old findings.")
-    click.echo("Then: pre-commit install, so that git runs the hook.")
+    click.echo("Next: run wherelint check. To accept old findings, run wherelint check --write-baseline known.json.")
+    click.echo("Then: run pre-commit install, so that git runs the hook.")
 
 
 def _keep_comments(project: Path) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _keep_comments(project: Path) -> Iterator[str]:
     line = 'external = ["WL"]'
     for name in ("ruff.toml", ".ruff.toml"):
         if Path(name).exists():
-            yield f"{name}: below [lint], write {line}, or ruff removes `# noqa: WL101`"
+            yield f"{name}: write {line} below [lint], so that ruff keeps `# noqa: WL101`"
     text = disk.contents(project).decode()
     ruff = tomllib.loads(text).get("tool", {}).get("ruff")
     if ruff is None or "WL" in ruff.get("lint", {}).get("external", []):
@@ -80,9 +80,9 @@ def _keep_comments(project: Path) -> Iterator[str]:
         added = f"{text.rstrip()}\n\n[tool.ruff.lint]\n{line}\n"
     if _external(added) == ["WL"]:
         disk.write(project, added.encode())
-        yield f"{project}: {line} added for ruff, which would remove `# noqa: WL101`"
+        yield f"{project}: added {line}, so that ruff keeps `# noqa: WL101`"
     else:
-        yield f'{project}: add "WL" to lint.external of ruff, or it removes `# noqa: WL101`'
+        yield f'{project}: add "WL" to lint.external of ruff, so that it keeps `# noqa: WL101`'
 
 
 def _external(text: str) -> Any:

@@ -40,7 +40,7 @@ _CLASHES = {
 
 file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 cache_dir_option = partial(click.option, "--cache-dir", type=click.Path(path_type=Path), metavar="DIR")
-output_file_option = file_option("-o", "--output-file", help="Write to a file.")
+output_file_option = file_option("-o", "--output-file", help="Write the output to this file.")
 
 
 def _option(*names: str, kind: Callable[..., Any] = click.option, **more: Any) -> Any:
@@ -64,54 +64,61 @@ class CheckOptions:
         kind=click.argument, nargs=-1, type=click.Path(allow_dash=True, readable=False),
         callback=lambda context, argument, given: given or (".",),
     )  # fmt: skip
-    select: tuple[str, ...] = _codes("--select", help="Use only these codes or prefixes (WL1,WL203).")
-    extend_select: tuple[str, ...] = _codes("--extend-select", help="Use these as well.")
-    ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Leave these out.")
-    level: Level | None = _level("--level", help="Show this level and surer ones: error, warning (default) or note.")
+    select: tuple[str, ...] = _codes("--select", help="Check only these rules: codes or prefixes (WL1,WL203).")
+    extend_select: tuple[str, ...] = _codes("--extend-select", help="Also check these rules.")
+    ignore: tuple[str, ...] = _codes("--ignore", "--extend-ignore", help="Do not check these rules.")
+    level: Level | None = _level(
+        "--level", help="Show findings of this level or above: error, warning (default) or note."
+    )
     fail_on: Level | None = _level(
-        "--fail-on", help="Exit with 1 if this level or a surer one is shown (default: error)."
+        "--fail-on", help="Exit with 1 if a finding of this level or above is shown (default: error)."
     )
     output_format: str = _choice(
         "--output-format", type=click.Choice(STYLES), default="full", metavar="FORMAT",
         help=f"{', '.join(STYLES[:-1])} or {STYLES[-1]}.",
     )  # fmt: skip
-    output_file: Path | None = _file("-o", "--output-file", help="Write to a file.")
+    output_file: Path | None = _file("-o", "--output-file", help="Write the output to this file.")
     report: tuple[str, ...] = _option(
-        "--report", multiple=True, metavar="FORMAT=FILE", help="Write another format as well (repeatable)."
+        "--report",
+        multiple=True,
+        metavar="FORMAT=FILE",
+        help="Also write a report of this format to this file (repeatable).",
     )
     ignore_noqa: bool = _flag("--ignore-noqa", help="Ignore comments that silence findings.")
     fix: bool = _option("--fix/--no-fix", help="Apply the safe fixes.")
     unsafe_fixes: bool = _flag("--unsafe-fixes", help="Also apply fixes that may change behavior.")
     show_diff: bool = _flag("--diff", help="Print what --fix would change.")
-    fix_only: bool = _flag("--fix-only", help="Fix, and only count the findings that are left.")
+    fix_only: bool = _flag("--fix-only", help="Apply fixes, and only count the findings that are left.")
     show_fixes: bool = _flag("--show-fixes", help="List the findings that were fixed.")
-    fixable: tuple[str, ...] = _codes("--fixable", help="Fix only these.")
-    unfixable: tuple[str, ...] = _codes("--unfixable", help="Do not fix these.")
+    fixable: tuple[str, ...] = _codes("--fixable", help="Fix only findings of these rules.")
+    unfixable: tuple[str, ...] = _codes("--unfixable", help="Do not fix findings of these rules.")
     fix_comment: bool | None = _option(
-        "--fix-comment/--no-fix-comment", default=None, help="Say why in a comment above each fix."
+        "--fix-comment/--no-fix-comment", default=None, help="Write a comment above each fix that says why."
     )
     add_noqa: bool = _flag("--add-noqa", help="Silence every finding with a comment.")
     add_not_differentiated: str | None = _option(
         "--add-not-differentiated", metavar="PATH:ROW",
-        help="Write a comment that nobody differentiates the function there, and stop.",
+        help="Mark the function at this row as not differentiated, and stop.",
     )  # fmt: skip
     confirm: bool = _flag("--confirm", help="Run each finding under its framework.")
     only_confirmed: bool = _flag("--only-confirmed", help="Show only confirmed findings.")
     device: str = _choice(
-        "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", help="Where to confirm."
+        "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", help="Device for --confirm."
     )
     repro_dir: Path | None = _option(
         "--repro-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
         help="Write a script for each finding.",
     )  # fmt: skip
-    baseline: Path | None = _file("--baseline", help="Leave out the findings in this file.")
+    baseline: Path | None = _file("--baseline", help="Hide the findings that this file lists.")
     write_baseline: Path | None = _file("--write-baseline", help="Write the findings to this file and stop.")
     since: str | None = _option(
-        "--since", metavar="REV", help="Show only what changed since the branch left this revision of git."
+        "--since",
+        metavar="REV",
+        help="Show only findings in code that changed since the branch left this git revision.",
     )
     watch: bool = _flag("--watch", help="Check again whenever a file changes, until Ctrl-C.")
     gradient_coverage: tuple[Path, ...] = _file(
-        "--gradient-coverage", multiple=True, help="Weigh findings by what run --record or pytest wrote."
+        "--gradient-coverage", multiple=True, help="Use the record of `run --record` or pytest as evidence."
     )
     color: str = _choice("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
     quiet: bool = _flag("-q", "--quiet", help="Print findings and errors only.")
@@ -125,9 +132,11 @@ class CheckOptions:
         "--config", multiple=True, metavar="FILE|SETTING", help="Read this TOML file, or set 'key = value'."
     )
     isolated: bool = _flag("--isolated", help="Ignore every configuration file.")
-    exclude: tuple[str, ...] = _patterns("--exclude", help="Leave these out instead of the default ones.")
-    extend_exclude: tuple[str, ...] = _patterns("--extend-exclude", help="Leave these out as well.")
-    force_exclude: bool = _flag("--force-exclude", help="Apply the excludes to named files, too.")
+    exclude: tuple[str, ...] = _patterns(
+        "--exclude", help="Exclude files of these patterns instead of the default ones."
+    )
+    extend_exclude: tuple[str, ...] = _patterns("--extend-exclude", help="Also exclude files of these patterns.")
+    force_exclude: bool = _flag("--force-exclude", help="Also exclude files that the command line names.")
     respect_gitignore: bool | None = _option(
         "--respect-gitignore/--no-respect-gitignore", default=None, help="Respect .gitignore files (default: yes)."
     )
@@ -229,7 +238,7 @@ class CheckOptions:
             if getattr(self, option) and (other := next(filter(partial(getattr, self), others), None)):
                 refuse(f"{_spelled(option)} cannot be combined with {_spelled(other)}")
         if self.device != "auto" and not self.runs_findings:
-            refuse("--device says where to confirm: it needs --confirm")
+            refuse("--device needs --confirm or --only-confirmed")
         if self.statistics and self.output_format in {*FORMATS} - {"json"}:
             refuse("--statistics supports only text and json")
         for style in sorted(self.styles & FORMATS.keys()):
@@ -239,7 +248,7 @@ class CheckOptions:
             if path.suffix in (".py", ".ipynb"):
                 refuse(f"{path}: refusing to overwrite a Python file with a report")
             if files.count(path) > 1:
-                refuse(f"{path} cannot hold two reports")
+                refuse(f"{path} is named for two reports")
         if self.stdin and len(self.paths) > 1:
             refuse("standard input (-) cannot be combined with other paths")
 

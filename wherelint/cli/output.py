@@ -67,7 +67,10 @@ def write_report(result: Result, options: CheckOptions, stream: TextIO, fails: C
         counts = result.hidden, result.files, result.failed
         click.echo(text.summary(result.findings, *counts, took, left=options.fix_only), file=stream)
         if result.known:
-            click.echo(f"{text.count(result.known, 'finding')} known to the baseline.", file=stream)
+            click.echo(
+                f"{text.count(result.known, 'finding')} in the baseline {'is' if result.known == 1 else 'are'} hidden.",
+                file=stream,
+            )
         if result.outlived:
             what = "some of it is gone, and could come back unseen; write it again with --write-baseline"
             click.echo(f"The baseline is old: {what}.", file=stream)
@@ -158,7 +161,8 @@ def report_problems(result: Result, options: CheckOptions) -> int:
     if not few:
         where = text.count(len({problem.filename for problem in warnings}), "file")
         click.echo(
-            f"warning: gave up on {len(warnings)} parts of {where} (-v lists them; why: explain limits)", err=True
+            f"warning: gave up on {len(warnings)} parts of {where} (-v lists them; see wherelint explain limits)",
+            err=True,
         )
     return FAILED if errors else CLEAN
 

@@ -75,7 +75,9 @@ def say_not_differentiated(place: str) -> int:
     """Write a comment that nobody differentiates the function around a place; the exit status."""
     name, _, row, _ = _parts(place)
     if name.endswith(".ipynb"):
-        raise click.UsageError(f"{name}: write the comment `# wherelint: not-differentiated` into the cell yourself")
+        raise click.UsageError(
+            f"{name}: this option edits no notebook; add the comment `# wherelint: not-differentiated` by hand"
+        )
     content = disk.contents(Path(name))
     try:
         text, encoding = decode(content)
@@ -83,15 +85,15 @@ def say_not_differentiated(place: str) -> int:
     except (UndecodableError, SyntaxError, ValueError) as error:
         raise click.ClickException(f"{printable(name)}: {error}") from None
     if edit is None:
-        raise click.ClickException(f"{printable(place)}: there is no function around this row")
+        raise click.ClickException(f"{printable(place)}: this row is in no function")
     if edit.content.strip() in text.split("\n")[edit.location.row - 1]:
-        click.echo(f"{printable(name)}:{edit.location.row}: says so already.")
+        click.echo(f"{printable(name)}:{edit.location.row}: already marked as not-differentiated.")
         return CLEAN
     after = encode(Source(text).edited([edit]), encoding, content)
     problem = None if after is None else files.rewrite(name, content, after)
     if after is None or problem is not None:
         raise click.ClickException(problem.message if problem else f"{name}: cannot be written in its encoding")
-    click.echo(f"{printable(name)}:{edit.location.row}: said that nobody differentiates it.")
+    click.echo(f"{printable(name)}:{edit.location.row}: marked as not-differentiated.")
     return CLEAN
 
 
@@ -99,7 +101,7 @@ def _parts(place: str) -> tuple[str, int, int, int]:
     """File, cell, row and column of a place; 0 for what it leaves out."""
     match = _PLACE.fullmatch(place)
     if match is None:
-        raise click.UsageError(f"{place!r} is not a place; write PATH:ROW, for example model.py:12")
+        raise click.UsageError(f"{place!r} is not of the form PATH:ROW, for example model.py:12")
     return match[1], int(match[2] or 0), int(match[3]), int(match[4] or 0)
 
 

@@ -20,7 +20,7 @@ _SPECIAL = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 100.0, -100.0, 1e-9, 1e4, -1e4
 #: How many elements, rows, rows in pairs and literals are tried.
 _ELEMENTS, _ROWS, _PAIRED, _LITERALS = 16, 8, 6, 12
 #: Why not everything was tried.
-TIME = "The time was used up."
+TIME = "The time limit was reached."
 #: Beyond that an input is an extreme one.
 _EXTREME = 1e3
 
@@ -42,10 +42,10 @@ class Domain:
         numbers = _numbers(f, count)
         for name in (*bounds, *positive):
             if name not in numbers:
-                raise ValueError(f"there is no argument {name!r}: name one of {', '.join(map(repr, numbers))}")
+                raise ValueError(f"there is no argument {name!r}; choose from {', '.join(map(repr, numbers))}")
         for name, pair in bounds.items():
             if not isinstance(pair, Iterable) or len(list(pair)) != 2:
-                raise TypeError(f"the bounds of argument {name!r} are a pair (low, high), not {pair!r}")
+                raise TypeError(f"the bounds of argument {name!r} must be a pair (low, high), not {pair!r}")
             low, high = pair
             if low is not None and high is not None and low > high:
                 raise ValueError(f"the bounds of argument {name!r} are reversed: write ({high}, {low})")
@@ -148,7 +148,9 @@ class Search(ABC):
         for point in chosen(self._lost, self.start, 1):
             self._add(found, point, *self.explain(point))
             inputs = f"{len(self._lost)} of the inputs"
-            notes.append(f"At {inputs} the gradient is not finite, and no selection drops all that breaks it.")
+            notes.append(
+                f"At {inputs} the gradient is not finite, and no selection discards all operations that break it."
+            )
         note = " ".join(dict.fromkeys(filter(None, [first.note, *notes])))
         return replace(
             first, findings=tuple(found.values()) or first.findings, note=note,
@@ -163,7 +165,7 @@ class Search(ABC):
             if time.monotonic() > self.deadline:
                 return TIME
             self._try(some)
-        return f"The budget of {self._budget} inputs was used up." if self.tried >= self._budget else ""
+        return f"The limit of {self._budget} inputs was reached." if self.tried >= self._budget else ""
 
     def _try(self, points: list[list[Array]]) -> None:
         self.tried += len(points)

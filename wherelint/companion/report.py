@@ -20,7 +20,7 @@ _UNKNOWN = "WL111"
 #: What is written where a function is smooth, but not in the way that it is computed.
 _ROOTS = frozenset({"sqrt", "norm", "euclidean_norm", "hypot", "distance"})
 _ROOT = "write the root of s as `where(s > 0, sqrt(where(s > 0, s, 1)), 0)`"
-_LIMIT = "give {op} a harmless operand there, and select the limit of the function"
+_LIMIT = "give {op} a safe operand at this point, and select the limit of the function"
 #: How much of a gradient a failure shows.
 _LONGEST = 400
 #: And of a clip onto a singular point.
@@ -114,20 +114,20 @@ class Poison:
     def _lines(self) -> Iterator[str]:
         yield from _block(self.op_at, self._sentence(), self.op_at, self.op_within)
         if self.bare and not self.value:
-            yield "  no selection drops it"
+            yield "  no selection discards the result"
             if self.smooth:
                 form = _ROOT if self.op in _ROOTS else _LIMIT.format(op=rules.spoken(self.op))
-                yield f"  the function is smooth here: {form}"
+                yield f"  the whole function has a finite gradient here: {form}"
         elif not self.value:
-            drops = rules.selection_phrase(self.select).removeprefix("where ") if self.select else "something drops it"
+            drops = rules.selection_phrase(self.select) if self.select else "a selection discards the result"
             if self.genuine:
-                drops = f"the `{self.select}` puts it there"
+                drops = f"`{self.select}` moves the operand to that point"
             hint = f"-> {self.code}, wherelint explain {self.code}"
             yield from _block(self.select_at or self.op_at, f"{drops} {hint}", self.select_at, self.select_within)
 
     def _sentence(self) -> str:
         """What the operation does."""
-        does = "makes the first number that is not finite" if self.value else "has no finite derivative"
+        does = "returns the first value that is not finite" if self.value else "has no finite derivative"
         return f"{rules.spoken(self.op)} {does}{self._element()}"
 
     def _element(self) -> str:
@@ -145,7 +145,7 @@ class Poison:
         elsewhere = f" ({self.select_at})" if select.filename != place.filename else ""
         start, end = place._span()
         if self.value or self.bare:
-            message = self._sentence() + ("" if self.value else ", and no selection drops it")
+            message = self._sentence() + ("" if self.value else ", and no selection discards the result")
         else:
             message = rules.message(self.code, self.op, self.select or "where", self.framework) + elsewhere
         return Finding(
@@ -198,20 +198,20 @@ class Report:
     def summary(self) -> str:
         """One line: what is finite and what is not, and how long it was looked for."""
         if self.ok:
-            text = f"The value and its gradient are finite{' at the arguments themselves' * bool(self.findings)}."
+            text = f"The value and the gradient are finite{' at the given arguments' * bool(self.findings)}."
         elif not self.value_finite:
             text = "The value is not finite, so there is no gradient."
         elif self.masked_finite:
-            text = "The value is finite, its gradient is not; it would be if dropped elements received no cotangent."
+            text = "The value is finite, but the gradient is not. Without the discarded elements it would be finite."
         else:
-            text = "The value is finite, its gradient is not, and no selection drops all that breaks it."
+            text = "The value is finite, but the gradient is not. No selection discards all operations that break it."
         inputs = f" {self.tried} input{'s' * (self.tried > 1)} in {self.seconds:.1f} s." if self.tried else ""
         return text + inputs + (f" {self.note}" if self.note else "")
 
     def render(self, output_format: str) -> str:
         """The findings in a format of ``wherelint check --output-format``: ``json``, ``sarif``, ``github`` ..."""
         if output_format not in FORMATS:
-            raise ValueError(f"{output_format!r} is no format; there are {', '.join(FORMATS)}")
+            raise ValueError(f"unknown format {output_format!r}; choose from {', '.join(FORMATS)}")
         findings = [each.as_finding() for each in self.findings]
         return FORMATS[output_format](findings, (), rules.RULES, __version__)
 

@@ -87,7 +87,7 @@ def snippet_of(finding: Finding) -> Snippet | str:
     try:
         return finding.snippet if isinstance(finding.snippet, Snippet) else _unpacked(finding.snippet)
     except (ValueError, TypeError, LookupError, OverflowError):
-        return "it has no program"
+        return "it has no program to run"
 
 
 def _unpacked(data: Any) -> Snippet | str:

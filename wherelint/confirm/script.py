@@ -42,9 +42,9 @@ def script(snippet: Snippet, finding: Finding) -> str:
     place = f"{finding.filename}:{spelled(finding.location, finding.cells).rpartition(':')[0]}"
     head = [  # Python reads an encoding from the first two lines, so that no name of the author's may stand there
         f"Written by wherelint {__version__} from what {framework} computes at the place below;",
-        "nothing of that file is imported, and of its text there are only names.",
+        "it imports nothing of that file and has only names of its text.",
         f"{finding.code} {finding.name} in {finding.function}, {place}",
-        *(["an array has four elements here, whatever it has there"] if vector else []),
+        *(["an array has four elements here, whatever its real size"] if vector else []),
         *([] if snippet.after else ["no fix is offered"]),
     ]
     defined = program(framework, functions)

@@ -32,7 +32,7 @@ def _program(analysis: Analysis, finding: Finding) -> Snippet | str:
     """The program that shows a finding; why there is none."""
     (_, detection), *_ = analysis.places(finding) or [(finding, None)]
     if detection is None:
-        return "this rule reports no gradient that is nan"
+        return "this rule is not about nan gradients"
     try:
         return _snippet(analysis, finding, detection)
     except NotRunnableError as error:
@@ -107,7 +107,7 @@ def resolve_choices(root: Node, witness: Values) -> tuple[Node, dict[Node, bool]
         else:
             found[node] = replace(node, op="undecided")
     if any(node.op == "undecided" for node in topological([found[root]])):
-        raise NotRunnableError("a choice of the program differs between the elements")
+        raise NotRunnableError("the program takes different branches for different elements")
     return found[root], choices
 
 
@@ -117,7 +117,7 @@ def routine(root: Node, inputs: Inputs) -> Routine:
     What has a derivative of its own is a parameter, and what is computed from numbers is a number.
     """
     if any(leaf.imaginary for leaf in leaves(root)):
-        raise NotRunnableError("it computes with complex numbers, which the model takes for real ones")
+        raise NotRunnableError("it computes with complex numbers, but the model has real numbers only")
     return _Steps(root, inputs).routine()
 
 

@@ -19,51 +19,51 @@ class Evidence(Enum):
     """Something that speaks for or against a finding."""
 
     # Did the author guard it?
-    DIRECT = "direct", 0.3, "the condition tests the operand that is singular", (133, 75, 96)
-    INCIDENTAL = "incidental", -0.55, "the condition tests something else", (12, 8, 30)
-    MISSING_DATA = "missing data", 0.3, "the condition asks for missing data", (6, 1, 4)
-    AT_BOUNDARY = "at the boundary", 0.45, "the operation fails where the condition changes", (118, 76, 83)
-    LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which may be hundreds"
-    MASKED_ROW = "masked row", 1.6, "the program fills what it masks with -inf, and a row may be masked as a whole"
-    PADDING = "padding", 1.6, "the mask says which elements are data, and what pads these is 0"
-    FACTOR = "factor", 1.5, "the condition tests what the result is multiplied with"
-    DISTANCE = "distance", 0.65, "a hinge drops a distance, which is 0 where points coincide"
+    DIRECT = "direct", 0.3, "the condition tests the operand of this operation", (133, 75, 96)
+    INCIDENTAL = "incidental", -0.55, "the condition tests something other than the operand", (12, 8, 30)
+    MISSING_DATA = "missing data", 0.3, "the condition tests for missing data (nan)", (6, 1, 4)
+    AT_BOUNDARY = "at the boundary", 0.45, "the condition changes at the singular point", (118, 76, 83)
+    LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which can exceed 100"
+    MASKED_ROW = "masked row", 1.6, "masked elements are -inf, and a mask may cover a whole row"
+    PADDING = "padding", 1.6, "the mask marks the real data, and the padding is 0"
+    FACTOR = "factor", 1.5, "the condition tests a factor of the result"
+    DISTANCE = "distance", 0.65, "a hinge loss discards a distance, which is 0 for equal points"
     TOLERANCE = "tolerance", 0.55, "the condition compares with a tolerance"
-    RETURNED = "returned", 0.6, "the selection is what the function returns"
-    ROOT = "root or angle", 0.35, "the derivative of a root, a norm or an angle is infinite at a plain value"
+    RETURNED = "returned", 0.6, "the function returns the selection"
+    ROOT = "root or angle", 0.35, "roots, norms and angles have infinite derivatives at values such as 0"
     QUOTIENT = "quotient", -0.5, "a division fails only where the divisor is exactly 0"
-    NO_GUARD = "no guard", -0.8, "the selection limits, picks or masks, and hardly guards", (28, 18, 49)
-    OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot be meant for the singular point", (3, 4, 9)
+    NO_GUARD = "no guard", -0.8, "this kind of selection seldom guards an operation", (28, 18, 49)
+    OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot guard against the singular point", (3, 4, 9)
     # Can the input occur?
-    UNRELATED_INPUT = "unrelated input", -1.5, "the witness moves what the condition does not read", (9, 11, 24)
-    UNLIKELY_INPUT = "unlikely input", -0.8, "inputs have to coincide, cancel an epsilon, or be extreme", (3, 9, 10)
-    BELOW_ZERO = "below zero", -0.55, "an input has to be below zero", (9, 11, 13)
-    SETTING = "setting", -0.65, "a setting, a default, or what no known call passes has to change", (8, 7, 27)
-    DOUBTFUL = "doubtful", -1.4, "the model is unsure: complex numbers, a size below zero, facts that contradict"
+    UNRELATED_INPUT = "unrelated input", -1.5, "the condition does not read the input that must change", (9, 11, 24)
+    UNLIKELY_INPUT = "unlikely input", -0.8, "inputs must be equal, cancel an epsilon or be extreme", (3, 9, 10)
+    BELOW_ZERO = "below zero", -0.55, "an input must be below zero", (9, 11, 13)
+    SETTING = "setting", -0.65, "a setting, a default or an argument that no call passes must change", (8, 7, 27)
+    DOUBTFUL = "doubtful", -1.4, "the model is unsure: complex numbers, negative sizes or contradictory facts"
     # Does a gradient flow there?
-    NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or configurations, and no parameter", (4, 6, 12)
-    NOT_CARRIED = "not carried", -1.25, "what receives the nan is constant, counted, chosen or detached"
+    NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or settings, but no parameter", (4, 6, 12)
+    NOT_CARRIED = "not carried", -1.25, "the input that receives the nan is constant, counted, chosen or detached"
     UNREACHED = "unreached", -1.3, "nothing in this project differentiates the function"
-    UNSEEN = "unseen", -0.15, "nothing that calls the function is seen to differentiate it"
+    UNSEEN = "unseen", -0.15, "no known caller differentiates the function"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
-    GEOMETRY = "geometry", 0.5, "the function's names are those of lengths, angles and points"
-    MUCH_GEOMETRY = "much geometry", 1.1, "most of the function's names are those of lengths, angles and points"
-    BOOKKEEPING = "bookkeeping", -0.4, "the function's names are those of data, statistics and updates"
-    UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, pictures or steps", (5, 18, 20)
+    GEOMETRY = "geometry", 0.5, "names in the function suggest lengths, angles or points"
+    MUCH_GEOMETRY = "much geometry", 1.1, "most names in the function suggest lengths, angles or points"
+    BOOKKEEPING = "bookkeeping", -0.4, "names in the function suggest data, statistics or updates"
+    UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, plots or updates", (5, 18, 20)
     SELDOM_TRAINED = (
         "seldom trained code",
         -0.55,
-        "the code initializes, updates, demonstrates or makes data",
+        "the code initializes, updates, demonstrates or creates data",
         (1, 7, 2),
     )
     TEST = "in a test", -9.0, "the code is a test"
-    SHIELDED = "shielded by callers", -2.4, "no caller lets a gradient back, or passes such a value", (3, 6, 17)
+    SHIELDED = "shielded by callers", -2.4, "every caller stops the gradient or never passes such a value", (3, 6, 17)
     # What the user says, and what was measured.
-    DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that the gradient matters"
-    NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or the configuration says that it does not"
-    RAN_WITHOUT = "ran without gradients", -9.0, "the code ran, and never with gradients"
-    NEAR = "came to the point", 50.0, "a gradient passed, and the operand came next to the point"
-    FAR = "kept away from the point", -0.3, "a gradient passed, and the operand stayed away; another run may come near"
+    DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that gradients matter here"
+    NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or a setting says that no gradient matters"
+    RAN_WITHOUT = "ran without gradients", -9.0, "the code ran, but never with gradients"
+    NEAR = "came to the point", 50.0, "a gradient passed, and the operand came close to the singular point"
+    FAR = "kept away from the point", -0.3, "a gradient passed, but the operand stayed away in this run"
 
     def __init__(self, label: str, weight: float, sentence: str, counts: tuple[int, int, int] | None = None) -> None:
         #: Its name in reports.
@@ -79,7 +79,7 @@ class Evidence(Enum):
     def described(self) -> str:
         """What ``explain`` says of it."""
         side = "for" if self.weight > 0 else "against"
-        page = "`wherelint explain levels` lists all evidence, and says how it is weighed."
+        page = "`wherelint explain levels` lists all evidence with its weights."
         return f"# {self.label}\n\nEvidence {side} a finding ({self.weight:+g}): {self.sentence}.\n\n{page}\n"
 
 
@@ -135,5 +135,5 @@ def why(evidence: Iterable[Evidence]) -> str:
     sides = [each for each in known if each.weight > 0][:1], against[:1]
     told = [each.sentence for side in sides for each in side]
     if known and not against and level(every) != "error":
-        told.append("little else speaks for it")
+        told.append("there is little other evidence")
     return ", but ".join(told)

@@ -108,7 +108,7 @@ class FileHazards:
         for accept in programs.values():
             accept.forget()
         if effort.spent and not self._effort.spent:
-            raise GiveUp("its selections read too long computations (analysis budget exceeded)")
+            raise GiveUp("its computations are too long (analysis budget exceeded)")
         if self._effort.spent:
             raise GiveUp("the file has too many selections (analysis budget exceeded)")
 

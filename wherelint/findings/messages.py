@@ -35,8 +35,8 @@ def finding_of(detection: Detection, related: Sequence[Node], filename: str) -> 
     )  # fmt: skip
     if not _is_read_by_both_arms(hazard):
         return made
-    phrase = SELECTIONS[made.select.kind].phrase
-    return replace(made, message=made.message.replace(phrase, f"and both arms of the `{made.select.kind}` read it"))
+    why = f"{SELECTIONS[made.select.kind].phrase}, {rules.STILL}"
+    return replace(made, message=made.message.replace(why, f"both branches of the `{made.select.kind}` use the result"))
 
 
 def _is_read_by_both_arms(hazard: Hazard) -> bool:
@@ -65,7 +65,7 @@ def _elsewhere(origin: Origin, what: str, filename: str) -> Elsewhere:
 def build(code: str, at: Origin, op: str, select: Origin, framework: Any, kind: str = "", **more: Any) -> Finding:
     start, end = at.block.region(at.node)
     selection = _selection(select, kind)
-    places = (f"; {e.message} stands at {e.filename}:{e.location.row}" for e in more.get("elsewhere", ()))
+    places = (f"; {e.message} is at {e.filename}:{e.location.row}" for e in more.get("elsewhere", ()))
     return Finding(
         code=code,
         name=rules.get(code).name,

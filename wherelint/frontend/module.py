@@ -332,7 +332,7 @@ class Project:
             return []
         found = self._speaking(name)
         if len(found) > self.budget.mentions:
-            self.budget.give_up(f"the callers of `{name}` in other files", "too many files speak of it")
+            self.budget.give_up(f"the callers of `{name}` in other files", "too many files name it")
             return []
         return self._others(found)
 
@@ -389,7 +389,7 @@ class Project:
             if not stat.S_ISREG(status.st_mode) or leads_out(path, self._root):
                 return None
             if status.st_size > self.budget.file_bytes:
-                self.budget.give_up(f"what {path.name} defines", "the file is larger than those that are followed")
+                self.budget.give_up(f"what {path.name} defines", "the file is too large")
                 return None
             text, self.reads[str(path)] = content(str(path), status.st_mtime_ns, status.st_size)
             return Module(str(path), text, self._aliases, package, self)

@@ -148,7 +148,7 @@ class Builder:
         """Count what is done, whether or not a value comes of it. Raises GiveUp where that is too much."""
         self.steps += count
         if self.steps > self.budget.steps:
-            raise GiveUp("it takes more steps than the analysis follows")
+            raise GiveUp("it takes too many steps (analysis budget exceeded)")
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -174,7 +174,7 @@ class Builder:
         """A new operation on tensors (numbers and sequences are converted)."""
         self.count += 1
         if self.count > self.budget.nodes:
-            raise GiveUp("it computes more values than the analysis follows")
+            raise GiveUp("it computes too many values (analysis budget exceeded)")
         operands = tuple([i if isinstance(i, Node) else self.tensor(i, at) for i in inputs])
         kind, conditions = _kind(op, operands), tuple(self.path_conditions)
         made = Node(op, operands, static, kind, self.origin(at), selection, framework, conditions)

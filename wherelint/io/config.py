@@ -240,9 +240,9 @@ def inline_settings(text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where} neither a file nor TOML: {error}") from None
+        raise ConfigError(f"{where} not a file, and not valid TOML: {error}") from None
     if "extend" in table:
-        raise ConfigError(f"{where} 'extend' is for a file")
+        raise ConfigError(f"{where} 'extend' works only in a file")
     return _values(table, where, Path.cwd())
 
 
@@ -338,29 +338,31 @@ class Key(NamedTuple):
 
 
 KEYS = {
-    "extend": Key(_path, '"../base.toml"', "Another TOML file: it sets the keys that this table leaves out."),
+    "extend": Key(_path, '"../base.toml"', "Another TOML file. It sets the keys that this table does not set."),
     "select": Key(
         _codes,
         '["WL1", "WL2"]',
         'Use these rules instead of the default ones: codes or prefixes, `"ALL"` for every rule, `[]` for none.',
     ),
-    "extend-select": Key(_codes, '["WL401"]', "Use these rules as well."),
-    "ignore": Key(_codes, '["WL107"]', "Leave these rules out. The longest prefix that matches a code decides."),
+    "extend-select": Key(_codes, '["WL401"]', "Also use these rules."),
+    "ignore": Key(
+        _codes, '["WL107"]', "Do not use these rules. If several prefixes match a code, the longest one decides."
+    ),
     "fixable": Key(_codes, '["WL1"]', "Fix findings of these rules only. Without this key, `--fix` fixes all rules."),
     "unfixable": Key(_codes, '["WL107"]', "Do not fix findings of these rules."),
-    "fix-comment": Key(_boolean, "true", "Say why in a comment above each fix."),
-    "level": Key(_level, '"note"', 'The least level to show: `"error"`, `"warning"` or `"note"`.'),
-    "fail-on": Key(_level, '"warning"', "The least level that makes the exit status 1."),
+    "fix-comment": Key(_boolean, "true", "Write a comment above each fix that says why."),
+    "level": Key(_level, '"note"', 'Show findings of this level or above: `"error"`, `"warning"` or `"note"`.'),
+    "fail-on": Key(_level, '"warning"', "Exit with 1 if a finding of this level or above is shown."),
     "exclude": Key(
-        _strings, '["old/"]', "Leave out these files instead of the default ones. Patterns are those of `.gitignore`."
+        _strings, '["old/"]', "Exclude these files instead of the default ones. Patterns are those of `.gitignore`."
     ),
-    "extend-exclude": Key(_strings, '["*_pb2.py"]', "Leave out these files as well."),
-    "respect-gitignore": Key(_boolean, "false", "Leave out the files that `.gitignore` names."),
+    "extend-exclude": Key(_strings, '["*_pb2.py"]', "Also exclude these files."),
+    "respect-gitignore": Key(_boolean, "false", "Exclude the files that `.gitignore` names."),
     "per-file-ignores": Key(
-        _per_file_ignores, '{ "tests/" = ["WL2"] }', "Leave out rules in the files that a pattern matches."
+        _per_file_ignores, '{ "tests/" = ["WL2"] }', "Do not use some rules in the files that a pattern matches."
     ),
     "aliases": Key(
-        _aliases, '{ "scico.numpy" = "jax.numpy" }', "Read a module of another package as one of a framework."
+        _aliases, '{ "scico.numpy" = "jax.numpy" }', "Treat a module of another package as a module of a framework."
     ),
     "differentiated": Key(
         _strings,
@@ -369,7 +371,7 @@ KEYS = {
     ),
     "not-differentiated": Key(_strings, '["tools/"]', "Files in which nobody takes a gradient."),
     "gradient-coverage": Key(
-        _strings, '["gradients.json"]', "Files that `wherelint run --record` or `pytest --gradient-coverage` wrote."
+        _strings, '["gradients.json"]', "Records that `wherelint run --record` or `pytest --gradient-coverage` wrote."
     ),
-    "baseline": Key(_path, '"known.json"', "Leave out the findings in this file, which `--write-baseline` wrote."),
+    "baseline": Key(_path, '"known.json"', "Hide the findings that this file lists. `--write-baseline` writes it."),
 }

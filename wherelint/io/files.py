@@ -85,15 +85,15 @@ def rewrite(name: str, before: bytes, after: bytes) -> Problem | None:
     path = Path(os.path.realpath(name))
     beside = Path(os.path.realpath(os.path.dirname(name)))
     if os.path.islink(name) and leads_out(path, project_root(beside) or beside):
-        return Problem(name, "a link that leads out of the project; the file there was not changed")
+        return Problem(name, "not written: it is a link to a file outside the project")
     try:
         if not os.access(path, os.W_OK):
-            return Problem(name, "cannot write the file: it is read-only; it was not changed")
+            return Problem(name, "not written: the file is read-only")
         replace(path, after, before=before)
     except ChangedError:
-        return Problem(name, "the file was changed by something else meanwhile; it was left as it is, run again")
+        return Problem(name, "not written: the file changed during the run; run again")
     except OSError as error:
-        return Problem(name, f"cannot write the file: {error.strerror}; it was not changed")
+        return Problem(name, f"not written: {error.strerror}")
     return None
 
 

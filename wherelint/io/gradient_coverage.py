@@ -132,7 +132,7 @@ def load(path: Path) -> Coverage:
         if read["wherelint"] != _NAME:
             raise ValueError(path)
         if read["version"] != _VERSION:
-            raise MalformedError(f"it is of version {read['version']!r}, and {_VERSION} can be read")
+            raise MalformedError(f"it has version {read['version']!r}, but this wherelint reads version {_VERSION}")
         found = Coverage()
         for file, kinds in read["files"].items():
             found.digests[file] = kinds["digest"]
@@ -145,14 +145,14 @@ def load(path: Path) -> Coverage:
     except MalformedError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise MalformedError("this is no gradient coverage") from None
+        raise MalformedError("not a gradient coverage file") from None
     return found
 
 
 def _span(read: Any) -> Span:
     row, column, end_row, end_column = read
     if not all(type(each) is int and 0 <= each < 1 << 31 for each in read):
-        raise MalformedError("a place in it is none")
+        raise MalformedError("it has an invalid place")
     return row, column, end_row, end_column
 
 

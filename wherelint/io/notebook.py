@@ -95,7 +95,7 @@ class Cells:
             row, column, why = 1, 1, f"does not parse as Python: {error}"
         except (RecursionError, MemoryError):
             row, column, why = 1, 1, "too deeply nested to analyse"
-        self.broken.append((number, row, column, f"{why}; the cell is left out"))
+        self.broken.append((number, row, column, f"{why}; wherelint skips this cell"))
         return "".join(self._hide(line) for line in lines)
 
     def _without_magics(self, lines: list[str]) -> list[str]:

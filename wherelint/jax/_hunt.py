@@ -52,7 +52,7 @@ class _Search(Search):
         self._inputs = [jnp.asarray(value) for value in self._program.flat.inputs]
         self._moving = [i for i in self._program.perturbed if jnp.issubdtype(self._inputs[i].dtype, jnp.floating)]
         if not self._moving:
-            raise TypeError("hunt moves real arguments, and there are none: give floats, as 0.5, or arrays of floats")
+            raise TypeError("hunt needs an argument to change: pass a float such as 0.5, or an array of floats")
         start = [np.asarray(self._inputs[i]) for i in self._moving]
         owners = [self._program.flat.owner(i) for i in self._moving]
         super().__init__(f, len(args), start, owners, began, *options)

@@ -67,9 +67,9 @@ def refuse_gradient(f: Any) -> None:
         seen.append(each)
         if code is not None and any(map(_TAKES_GRADIENTS, (code.co_name, *code.co_names))):
             raise TypeError(
-                "this function is a gradient already: pass the loss that it differentiates, locate(loss, x) and not "
-                "locate(jax.grad(loss), x). A loss that contains a gradient is fine; to differentiate a gradient once "
-                "more, pass lambda x: jax.grad(loss)(x)"
+                "this function is already a gradient: write locate(loss, x) instead of locate(jax.grad(loss), x). "
+                "A loss that contains a gradient is fine. To differentiate a gradient once more, pass "
+                "lambda x: jax.grad(loss)(x)"
             )
         inside = [getattr(each, name, None) for name in ("__wrapped__", "func", "__func__")]
         inside += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]

@@ -48,8 +48,8 @@ def mask_gradients(f: F) -> F:
         except TypeError as error:
             if "forward-mode" in str(error):
                 raise NotImplementedError(
-                    "mask_gradients has no forward mode (jvp, jacfwd): differentiate the function itself, in forward "
-                    "mode nothing is poisoned; hessian(f) and jacfwd(grad(f)) work"
+                    "mask_gradients has no forward mode (jvp, jacfwd): differentiate the plain function, which "
+                    "needs no mask in forward mode; hessian(f) and jacfwd(grad(f)) work"
                 ) from error
             raise
 
@@ -108,7 +108,7 @@ class Flat:
         """The inputs that belong to other arguments than these of ``count``. Raises ValueError where there is none."""
         for k in argnums:
             if not -count <= k < count:
-                raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
+                raise ValueError(f"argnums has {k}, but the function gets {count} positional arguments")
         chosen = {k % count for k in argnums}
         return {n for n in range(len(self._dynamic)) if self.owner(n) not in chosen}
 

@@ -34,8 +34,8 @@ BY_HAND = CALLS | frozenset(
     "mul div select_n dot_general conv_general_dilated scan cond custom_lin custom_linear_solve".split()
 )
 _LOOP = "has no reverse mode in JAX either: use `lax.scan` or a `fori_loop` with static bounds"
-_SHARDED = "is a program for many devices: mask the function that it maps, inside of it"
-_EFFECT = "calls Python or writes to a reference, and what it computes cannot be read"
+_SHARDED = "runs on several devices: apply mask_gradients to the mapped function instead"
+_EFFECT = "calls Python or writes to a reference, so wherelint cannot read what it computes"
 #: Linear primitives that are refused, and why.
 REFUSED: dict[str, str] = {
     "custom_linear_solve": "is not differentiated in its right-hand side alone, or cannot solve the transposed system",

@@ -6,7 +6,7 @@ from wherelint.ops import OPERATIONS, linalg
 
 
 class Selection(NamedTuple):
-    """A kind of selection: the rule of its own, unless the operation's counts, and how it makes the zero."""
+    """A kind of selection: the rule of its own, unless the operation's counts, and what it does to a result."""
 
     code: str | None
     phrase: str
@@ -22,17 +22,19 @@ PIECEWISE = frozenset(name for name, operation in OPERATIONS.items() if operatio
 
 #: Every kind of selection by its name, see ``Node.selection``.
 SELECTIONS: dict[str, Selection] = {
-    "where": Selection(None, "where the `where` does not select it"),
-    "select": Selection(None, "where the `select` does not select it"),
-    "masked_fill": Selection(None, "where `masked_fill` overwrites it"),
-    "cond": Selection(None, "where the `cond` takes another arm"),
-    "index": Selection("WL201", "where the index does not pick it"),
-    "multiply": Selection("WL202", "where the mask multiplies it by 0"),
-    "nan_to_num": Selection("WL203", "where `nan_to_num` replaces it"),
-    **{kind: Selection("WL204", f"where the `{kind}` drops it") for kind in ("maximum", "minimum", "clip")},
-    **{kind: Selection("WL204", f"where the `{kind}` does not select it") for kind in ("relu", "relu6", "threshold")},
-    "reduction": Selection("WL205", "where the mask of the reduction leaves it out"),
-    "assignment": Selection("WL206", "where the assignment overwrites it"),
+    "where": Selection(None, "`where` discards the result"),
+    "select": Selection(None, "`select` discards the result"),
+    "masked_fill": Selection(None, "`masked_fill` overwrites the result"),
+    "cond": Selection(None, "`cond` takes a branch without the result"),
+    "index": Selection("WL201", "the index leaves out the result"),
+    "multiply": Selection("WL202", "the mask multiplies the result by 0"),
+    "nan_to_num": Selection("WL203", "`nan_to_num` replaces the result"),
+    **{
+        kind: Selection("WL204", f"`{kind}` discards the result")
+        for kind in ("maximum", "minimum", "clip", "relu", "relu6", "threshold")
+    },
+    "reduction": Selection("WL205", "the mask of the reduction leaves out the result"),
+    "assignment": Selection("WL206", "the assignment overwrites the result"),
 }
 #: The operations of the catalogue that select, each with the kind that it is.
 SELECTS = {name: operation.selects for name, operation in OPERATIONS.items() if operation.selects is not None}

@@ -69,7 +69,7 @@ def full(report: FileReport, helps: Mapping[str, str], width: int) -> list[Line]
         own = advice(finding, report.text) if finding.code in helps else None
         for label, sentence in notes(finding, {finding.code: own} if own else helps):
             if label == "fix" and repeated:
-                sentence = f"that of {spelled(same.location, same.cells)}, above"
+                sentence = f"the same as for {spelled(same.location, same.cells)}, above"
             lines += _wrapped(label, sentence, min(width, _SENTENCE))
         lines += [] if repeated else change(report.text, finding)
         lines.append([])
@@ -179,7 +179,7 @@ def fix_table(fixed: Sequence[Finding], left: Sequence[Finding]) -> list[str]:
 def _why_left(finding: Finding) -> str:
     """Why a finding was not fixed."""
     if finding.fix is None:
-        return "no fix was looked for"
+        return "wherelint searched no fix"
     if finding.fix.applicability == "unsafe":
         return "unsafe: see --unsafe-fixes"
     if finding.fix.offered:
@@ -305,7 +305,7 @@ def confirmation_sentence(finding: Finding) -> tuple[str, str]:
     outcome = next(iter(bad.values()))
     parts = [f"{ran}, {join_and([_MODES[mode] for mode in bad])}"]
     if finding.witness is not None and (calls := [f"`{call}`" for call in finding.witness.unknown]):
-        parts.append(f"{join_and(calls)} {'is' if len(calls) == 1 else 'are'} not run, and may be anything")
+        parts.append(f"{join_and(calls)} {'is' if len(calls) == 1 else 'are'} replaced by an input of any value")
     if not _at_witness(finding.witness, confirmation.at):
         parts.append(witness_sentence(Witness(confirmation.at, outcome.value, outcome.gradient)))
     if fine:
@@ -377,7 +377,7 @@ def columns() -> int:
     return shutil.get_terminal_size().columns or 80
 
 
-_CHANGES = "it changes a value that the program uses"
+_CHANGES = "it changes a value of the program"
 _CAVEATS = {
     "safe": "",
     "unsafe": " (unsafe: check the shapes and the unknown calls)",
@@ -396,7 +396,7 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
         codes = dict.fromkeys(places.values())
         others = [f"{code} at {join_and([at for at, its in places.items() if its == code])}" for code in codes]
         is_open = finding.fix is None or finding.fix.offered
-        cause = f"one mask can fix all {len(places) + 1}" if is_open else "of the same cause"
+        cause = f"one mask can fix all {len(places) + 1}" if is_open else "the cause is the same"
         yield "also", f"{'; '.join(others)}: {cause}"
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)

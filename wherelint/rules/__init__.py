@@ -19,6 +19,9 @@ from wherelint.ops.traits import SELECTIONS
 #: Where the documentation is; a mirror, or a project's own pages, by the environment.
 SITE = os.environ.get("WHERELINT_DOCS_URL", "https://wherelint.readthedocs.io/en/stable").rstrip("/")
 
+#: Why a result that is discarded matters.
+STILL = "but reverse mode still differentiates it"
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -32,7 +35,7 @@ class Rule:
     #: What to do about it, in one line.
     help: str
     #: The sentence of a finding; may use ``{op}``, ``{place}``, ``{selection}`` and ``{kind}``.
-    sentence: str = "{op} is differentiated {place}, {selection}: the gradient is nan"
+    sentence: str = "gradient is nan for {op} {place}: {selection}, " + STILL
     #: Arguments of ``f`` at which the example fails and its replacement does not.
     example_at: Sequence[Any] = (0.0,)
     #: Off unless selected, and still open to change.
@@ -93,7 +96,7 @@ def message(code: str, op: str, kind: str, framework: str, modes: Sequence[str] 
     """
     sentence = get(code).sentence.format(op=spoken(op), kind=kind, place=place(op), selection=selection_phrase(kind))
     under_xla = framework == "tensorflow" and tuple(modes) == ("xla",)
-    return sentence + (" (under XLA)" if under_xla else "")
+    return f"under XLA, {sentence}" if under_xla else sentence
 
 
 def spoken(op: str) -> str:
@@ -107,5 +110,5 @@ def place(op: str) -> str:
 
 
 def selection_phrase(kind: str) -> str:
-    """How a selection makes the zero cotangent."""
-    return SELECTIONS[kind].phrase if kind in SELECTIONS else f"where the `{kind}` does not select it"
+    """What a selection does to the result of the operation."""
+    return SELECTIONS[kind].phrase if kind in SELECTIONS else f"`{kind}` discards the result"

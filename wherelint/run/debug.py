@@ -62,7 +62,7 @@ def debug(text: str, filename: str, row: int, settings: Settings) -> Iterator[st
     yield from _dismissed(analysis.module, row)
     programs = list(_programs(analysis, row))
     if not programs:
-        yield "program   no function that is searched computes anything in this row"
+        yield "program   no searched function computes anything in this row"
     for program in programs:
         yield from _graph(program, row)
         yield from _searches(analysis, program, row)
@@ -74,7 +74,7 @@ def _dismissed(module: Module, row: int) -> Iterator[str]:
     read = {*screen.roots(module), *screen.inherited(module)}
     for name, node in module.once(screen.functions).items():
         if name not in read and node.lineno <= row <= (node.end_lineno or 0):
-            yield f"screen    `{'.'.join(name)}` is not read by a check: nothing singular reaches a selection in it"
+            yield f"screen    `{'.'.join(name)}` is skipped: no singular operation in it reaches a selection"
 
 
 def _programs(analysis: Analysis, row: int) -> Iterator[Program]:
@@ -164,7 +164,7 @@ def _searches(analysis: Analysis, program: Program, row: int) -> Iterator[str]:
     selects = [node for node in program.made if node.selection is not None]
     roots = [node for node in selects if _marked(node, row) or any(_marked(n, row) for n in topological([node]))]
     if not roots:
-        yield "search    no selection is written here, and none reads what is computed here"
+        yield "search    this row has no selection, and no selection reads its results"
     for root in roots[:_MOST_SEARCHES]:
         nearest = nearest_framework(root)
         framework = arithmetic(nearest if nearest and nearest in analysis.used else analysis.used[0])
@@ -190,16 +190,16 @@ def _witness(hazard: Hazard) -> str:
 
 def _why_none(search: _Recorded) -> str:
     if search.root not in search.requires_grad:
-        return "no gradient flows back from here to an input"
+        return "no gradient flows back from this selection to an input"
     if not any(_singular(node) for node in search.order):
-        return "nothing that it reads is singular"
+        return "it reads no singular operation"
     if not search.starts:
-        return "no input was found that satisfies the conditions around it"
+        return "no input satisfies the conditions around it"
     counts = {
         "the value is not finite": search.probes - search.finite,
         "the gradient is finite": search.finite - search.broken,
-        "the gradient is nan, and no selection is why": search.broken - search.witnesses,
-        "the function as a whole is not finite": search.witnesses,
+        "the gradient is nan, but no selection causes it": search.broken - search.witnesses,
+        "the whole function is not finite": search.witnesses,
     }
     return "; ".join(f"at {count} {what}" for what, count in counts.items() if count)
 

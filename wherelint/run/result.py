@@ -132,7 +132,7 @@ def without_refuted(
             return result
         reports = tuple(again(r, refuted[r.filename]) if r.filename in names else r for r in result.reports)
         result = replace(result, reports=reports)
-    why = "the framework refuted its fixes again and again; the file was not changed"
+    why = "not written: the framework refuted the fixes each time"
     return unwritten(result, [Problem(name, why) for name in sorted(names)])
 
 

@@ -143,7 +143,7 @@ class InProgram:
             outputs = [s for s in self._program.outputs if s.kind == "float" and s in above]
             if (left := len(outputs) - self._budget.results) > 0:
                 what = f"{left} result{'s' * (left > 1)} of `{self._program.name}`"
-                self._budget.give_up(what, "it has more than are followed")
+                self._budget.give_up(what, "it has too many")
             del outputs[self._budget.results :]
             self._outlets[select] = [self._outlet(s) for s in outputs]
         return self._outlets[select]

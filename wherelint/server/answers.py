@@ -24,8 +24,8 @@ _SEVERITIES = {
 }
 _CAVEATS = {
     "safe": "",
-    "unsafe": " (unsafe: look at the shapes)",
-    "display": " (look at it: it changes a value that the program uses)",
+    "unsafe": " (unsafe: check the shapes)",
+    "display": " (it changes a value of the program)",
 }
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 

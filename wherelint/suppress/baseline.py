@@ -60,12 +60,12 @@ class Baseline:
         try:
             read = json.loads(disk.contents(path))
             if read["version"] != _VERSION:
-                raise ConfigError(f"{name}: it was written by another version; write it again with --write-baseline")
+                raise ConfigError(f"{name}: another version wrote it; write it again with --write-baseline")
             self._left = Counter({Entry(*(e[k] for k in Entry._fields)): int(e["count"]) for e in read["findings"]})
         except OSError as error:
             raise ConfigError(f"{name}: cannot read the baseline: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            raise ConfigError(f"{name}: this is no baseline; write one with --write-baseline") from None
+            raise ConfigError(f"{name}: not a baseline; write one with --write-baseline") from None
         #: How many findings were left out.
         self.known = 0
         self._rules: dict[str, Collection[str]] = {}

@@ -109,7 +109,7 @@ def unknown_directives(text: str) -> Iterator[tuple[Location, str]]:
         codes = re.findall(r"WL\d+", match["rest"].upper())
         noqa = f"# noqa: {', '.join(codes)}" if codes else "# wherelint: noqa" if is_alone else "# noqa"
         if word == "noqa" and not is_alone:
-            why = f"this silences nothing on a line of code; write `{noqa}`"
+            why = f"this comment has no effect on a line of code; write `{noqa}`"
             yield Location(token.start[0], token.start[1] + 1), why
         hint = ""
         if word in _SYNONYMS:
@@ -117,7 +117,7 @@ def unknown_directives(text: str) -> Iterator[tuple[Location, str]]:
         elif word == "not" and match["rest"].strip().lower().startswith("differentiated"):
             hint = "; did you mean 'not-differentiated'?"
         elif word == "differentiated":
-            hint = ": it is a key of the configuration"
+            hint = ": set this key in the configuration instead"
         elif word not in _DIRECTIVES:
             hint = did_you_mean(word, _DIRECTIVES)
         if hint:  # else it is a comment like any other
@@ -204,7 +204,7 @@ def unused(
             level="error",
             witness=None,
             noqa_row=comment.row,
-            fix=Fix("safe", "remove what silences nothing", (removal,)),
+            fix=Fix("safe", "remove the unused comment or codes", (removal,)),
         )
 
 

@@ -49,7 +49,7 @@ class _Search(Search):
         owners = [number for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
         self._moving = [i for i, x in enumerate(self._flat) if isinstance(x, Tensor) and x.is_floating_point()]
         if not self._moving:
-            raise TypeError("hunt moves tensors of floats, and no argument is one: give some, as torch.tensor(0.5)")
+            raise TypeError("hunt needs an argument to change: pass a tensor of floats such as torch.tensor(0.5)")
         start = [as_array(self._flat[i]) for i in self._moving]
         super().__init__(f, len(args), start, [owners[i] for i in self._moving], *options)
         with _Literals() as seen:

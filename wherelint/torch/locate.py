@@ -95,7 +95,7 @@ def explain(traced: Traced) -> Report:
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
     lost = "" if finite(masked) else ", ".join(sorted(run.lost))
-    note = f"Dropped elements could not be followed through {lost}." if lost else ""
+    note = f"wherelint cannot follow discarded elements through {lost}." if lost else ""
     return Report(
         traced.value_finite, False, finite(masked), found, gradient=own, masked=tuple(masked[: traced.own]), note=note
     )
@@ -152,7 +152,7 @@ def _is_own(args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[bo
     chosen = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
     for k in chosen:
         if not -len(args) <= k < len(args):
-            raise ValueError(f"argnums has {k}, and the function is given {len(args)} positional arguments")
+            raise ValueError(f"argnums has {k}, but the function gets {len(args)} positional arguments")
     numbers = {k % len(args) for k in chosen}
     return [number in numbers for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
 

@@ -337,10 +337,10 @@ def masked_pass(
             "mask_gradients does not support the transforms of torch.func and is_grads_batched=True: use torch.autograd"
         )
     if create_graph:
-        raise NotImplementedError("mask_gradients gives no second derivatives: create_graph=True is not supported")
+        raise NotImplementedError("mask_gradients does not support second derivatives (create_graph=True)")
     order = nodes(roots, run.ends)
     if any(map(compat.is_compiled, order)):
-        raise NotImplementedError("mask_gradients cannot look into what torch.compile made: call the plain function")
+        raise NotImplementedError("mask_gradients cannot read a function from torch.compile: call the plain function")
     broken: list[str] = []
 
     def unwrap(cotangent: Tensor) -> Tensor:
@@ -370,7 +370,7 @@ def masked_pass(
     result = tuple(unwrap(each) for each in found or ())
     if strict and broken:
         raise NotImplementedError(
-            f"the gradient is not finite, and dropped elements could not be followed through {', '.join(broken)}"
+            f"the gradient is not finite: mask_gradients cannot follow discarded elements through {', '.join(broken)}"
         )
     return result
 

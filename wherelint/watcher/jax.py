@@ -313,12 +313,12 @@ def trace(
 
     closed = jax.make_jaxpr(flat)(*arguments)
     if _needs_devices(closed):
-        raise NotImplementedError("a program for several devices (shard_map, psum) is not watched")
+        raise NotImplementedError("wherelint cannot watch a program for several devices (shard_map, psum)")
     former, count, results, shape = seen
     results = [None if is_traced(each) else each for each in results]
     seen.clear()
     if former() is not None and gc.collect() and any(map(is_traced, gc.get_referrers(former()))):
-        raise RuntimeError("it keeps a number that is being traced")
+        raise RuntimeError("the function stores a traced value outside itself")
 
     def run(*primals: Any) -> Any:
         found = iter(_compat.evaluate(closed, jax.tree.leaves(primals)))
@@ -351,12 +351,12 @@ class Call:
         if status == "value":
             report = explain_value(self._run, self._inputs)
             lost = [] if report.findings else [self._names.get(i, "data") for i in self._not_finite(self._inputs)]
-            note = f"Not finite before: {few([*dict.fromkeys(lost)])}." if lost else ""
+            note = f"Not finite before this step: {few([*dict.fromkeys(lost)])}." if lost else ""
             return Explanation(report, (), len(self._names), self.save, note)
         program = Program(self._run, self._inputs, {}, [*self._names])
         report = program.explain(program.flat.inputs, time.monotonic() + _SECONDS, self._cts)
         lost = [self._names[i] for i in self._not_finite(report.gradient)]
-        note = "One operation at a time, it is finite: it depends on how the program is compiled." if report.ok else ""
+        note = "Without compilation (one operation at a time) the gradient is finite." if report.ok else ""
         return Explanation(replace(report, gradient=None, masked=None), lost, len(self._names), self.save, note)
 
     def _run(self, *inputs: Any) -> list[Any]:

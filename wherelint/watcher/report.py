@@ -67,7 +67,7 @@ class Reporter:
         try:
             found = hit.explain()
         except Exception as error:
-            self._say(f"gradient {hit.number} is not finite, and could not be explained: {error!r:.500}")
+            self._say(f"gradient {hit.number} is not finite; wherelint failed to explain it: {error!r:.500}")
             return
         cause = frozenset((each.op, each.op_at, each.select, each.select_at) for each in found.report.findings)
         if not cause or cause not in self._known:
@@ -92,7 +92,7 @@ class Reporter:
         if found.note:
             yield found.note
         if found.lost:
-            yield f"lost: {len(found.lost)} of {found.inputs} gradients: {few(found.lost)}"
+            yield f"not finite: {len(found.lost)} of {found.inputs} gradients ({few(found.lost)})"
 
     def _save(self, hit: Hit, found: Explanation) -> None:
         if self.output_dir is None:
@@ -105,7 +105,7 @@ class Reporter:
             for name in _OF_ANOTHER_RUN:
                 (directory / name).unlink(missing_ok=True)
             disk.write(self.output_dir / ".gitignore", b"*\n")
-            text = [_headline(hit), str(found.report), found.note, *(f"lost: {name}" for name in found.lost)]
+            text = [_headline(hit), str(found.report), found.note, *(f"not finite: {name}" for name in found.lost)]
             disk.write(directory / "report.txt", "".join(f"{line}\n" for line in text if line).encode())
             disk.write(directory / "report.json", found.report.render("json").encode())
             names = [] if found.save is None else list(found.save(directory))
@@ -113,7 +113,7 @@ class Reporter:
             self._line(f"not saved: {error!r:.300}")
             return
         script = directory / "repro.py"
-        again = f" (again: python {script})" if script.name in names else ""
+        again = f" (reproduce: python {script})" if script.name in names else ""
         if self.output_format in ("full", "concise"):
             self._line(f"saved: {directory}{os.sep}{again}")
 
@@ -145,14 +145,14 @@ class Reporter:
             for name, count in sorted(session.gradients.items())
         ]
         if not counts:
-            self._say("no gradient was taken by JAX, torch or TensorFlow in this process")
+            self._say("JAX, torch and TensorFlow took no gradient in this process")
             return
         first = "all finite"
         if session.first:
             site, number = session.first
-            first = f"the first that was not finite was number {number:,}{f' of {site.name}' if site.name else ''}"
-        more = [f"{session.scaled} overflowed under a loss scale"] if session.scaled else []
-        more += [f"{session.recovered} came of values that recovered"] if session.recovered else []
+            first = f"gradient {number:,}{f' of {site.name}' if site.name else ''} was the first that was not finite"
+        more = [f"{session.scaled} overflowed under a loss scaler"] if session.scaled else []
+        more += [f"{session.recovered} not finite because the value was not, for a while"] if session.recovered else []
         reports = f"{len(self.reports)} report{'s' * (len(self.reports) != 1)}"
         self._say("; ".join([", ".join(counts), first, *more, reports]))
 
@@ -169,8 +169,12 @@ class Reporter:
 
 def _headline(hit: Hit) -> str:
     of = f"of {hit.site.name} " if hit.site.name else ""
-    what = "the value is not finite" if hit.status == "value" else "not finite, although the value is"
-    return f"gradient {hit.number} {of}({hit.site.framework}): {what}"
+    gradient = f"gradient {hit.number} {of}({hit.site.framework})"
+    return (
+        f"{gradient}: the value is not finite"
+        if hit.status == "value"
+        else f"{gradient} is not finite, but the value is"
+    )
 
 
 def _process() -> str:

@@ -292,7 +292,7 @@ def explanation(
         reads = [each for each in calls if each.kind == "ReadVariableOp" and not all_finite(each.results)]
         before = {id(each.operands[0]) for each in reads}
         names = [name for name, source in zip(vjp.names, sources, strict=True) if id(source) in before]
-        note = f"Not finite before the step: {few(names)}." if names else ""
+        note = f"Not finite before this step: {few(names)}." if names else ""
     return Explanation(report, lost, len(vjp.names), note=note)
 
 
@@ -370,7 +370,7 @@ def _explain(traced: _Traced, fine: Sequence[bool], tensors: Sequence[Any], valu
     replay = Replay(compiled=traced.compiled)
     replay.run(traced.graph, traced.vjp.tensors, known)
     found = explanation(traced.vjp, replay.calls, *traced.vjp.known(known), fine)
-    note = "Operation by operation, as eager TensorFlow computes it, the gradient is finite."
+    note = "In eager mode the gradient is finite."
     return replace(found, report=replace(found.report, note=note)) if found.report.ok else found
 
 

@@ -40,8 +40,8 @@ _HOME = str(Path(__file__).parents[1])
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
 _CALL = "wherelint call"
-_FURTHER = "It is lost further on, in what torch had freed: run again with --memory full."
-_VALUE = "Run with torch.autograd.set_detect_anomaly(True) to see which operation."
+_FURTHER = "The cause is in a part of the graph that torch has freed: run again with --memory full."
+_VALUE = "To see the operation, run with torch.autograd.set_detect_anomaly(True)."
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -364,7 +364,7 @@ class _Watcher:
             for each in () if keep else used:
                 each.free(keep=self.session.memory == "full")
 
-    def unwatched(self, what: str, why: str = "they have no graph to look at") -> None:
+    def unwatched(self, what: str, why: str = "wherelint cannot read their graph") -> None:
         """Say once what cannot be watched."""
         if current() is self.session and not torch.compiler.is_compiling():
             self.session.unwatched[what] = why
@@ -377,7 +377,7 @@ class _Watcher:
         if current() is not self.session or torch.compiler.is_compiling():
             return found
         if compat.is_transformed(()):
-            self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
+            self.unwatched("torch.func.grad inside another transform", "wherelint cannot read its values")
             return found
         hit = None
         with self.session.safely("torch.func.grad"), torch.no_grad(), busy():
@@ -427,7 +427,7 @@ class _Watcher:
         named, freed = _named(leaves, grads), label_graph(self.hooks, roots)
         if status == "value":
             before = [name for name, each, _ in named if not finite([each])]
-            note = f"Not finite before: {few(before)}."
+            note = f"Not finite before this step: {few(before)}."
             report = Report(False, False, False, note=note) if before else _value_report(roots)
         else:
             with torch.enable_grad():
@@ -481,7 +481,7 @@ def _value_report(roots: Sequence[Any]) -> Report:
             first = makers[0]  # it keeps nothing itself: a sum
         else:
             at, _ = places(label(node))
-            note = f"A parameter or the data were not finite before{f' {at}' if at else ''}."
+            note = f"A parameter or the data was not finite before {at or 'this step'}."
             return Report(False, False, False, note=note)
         if first is not None:
             at, within = places(label(first))

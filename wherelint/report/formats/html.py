@@ -115,13 +115,13 @@ def _caption(finding: Finding) -> str:
     if (plot := finding.plot) is None:
         return ""
     if len(plot.moved) == 1:
-        moves = f"Only {plot.moved[0]} moves; at the witness it is {plot.witness:g}"
+        moves = f"Only {plot.moved[0]} changes; at the witness it is {plot.witness:g}"
     else:
-        moves = f"{join_and(list(dict.fromkeys(plot.moved)))} move together, through the witness"
+        moves = f"{join_and(list(dict.fromkeys(plot.moved)))} change together, through the witness"
     if plot.after is not None:
         return f"{moves}."
     fixed = finding.fix is not None and finding.fix.offered
-    why = "the fixed text was not followed to this selection" if fixed else "no fix is offered"
+    why = "wherelint could not follow the fixed program to this selection" if fixed else "no fix is offered"
     return f"{moves}. There is no curve after the fix: {why}."
 
 
