@@ -139,6 +139,14 @@ def test_levels_are_cut_one_after_the_other() -> None:
     assert fit.told(found, score, (9.0, 9.0)) == "0.59 |    0 nan%   0% |    0 nan%   0%"
 
 
+def test_two_scores_are_compared_at_the_same_numbers() -> None:
+    rows = judged(*((name, "true", "direct, unseen" if name == "c" else "direct") for name in "abcdef"))
+    found = fit.grouped(rows)
+    other, score = np.array([9.0, 8, 7, 6, 5, 4]), np.array([1.0, 2, 6, 3, 4, 5])
+    assert fit.as_many(found, score, other, (8.0, 6.0)) == (4.0, 3.0)  # f and e are errors, c and d warnings
+    assert fit.as_many(found, score, other, (10.0, 9.0)) == (np.inf, 6.0)
+
+
 def test_what_tells_nothing_can_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "_ENOUGH", 1)
     names = ["direct", "returned", "unseen"]

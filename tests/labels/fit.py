@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 PIECES = {each.label: each for each in Evidence}
 #: With these a finding is a warning at most, whatever it scores.
 CAPPED = frozenset({Evidence.UNREACHED.label, Evidence.UNSEEN.label})
-#: The most that may be false among errors, and among what is shown.
+#: The most that may be false among errors, and among warnings.
 GOALS = (0.25, 0.5)
 #: Pulls weights to 0: as much as so many findings that contradict them.
 RIDGE = 3.0
@@ -278,6 +278,17 @@ def cuts(judged: Judged, score: Floats) -> tuple[float, float]:
     return error, min(error, least(score[rest], judged.false[rest], judged.counts[rest], GOALS[1]))
 
 
+def as_many(judged: Judged, score: Floats, other: Floats, cuts: tuple[float, float]) -> tuple[float, float]:
+    """The scores from which there are as many errors and warnings as by another score and its cuts."""
+
+    def nth(rows: Bools, number: int) -> float:
+        return float(np.sort(score[rows])[-number]) if number else np.inf
+
+    may = ~judged.capped
+    error = nth(may, ((other >= cuts[0]) & may).sum())
+    return error, min(error, nth(may | True, (other >= cuts[1]).sum()))
+
+
 def told(judged: Judged, score: Floats, cuts: tuple[float, float]) -> str:
     """AUC; then of each level how many there are, how many of them are false, and how many of the true ones it has."""
     error = (score >= cuts[0]) & ~judged.capped
@@ -379,8 +390,10 @@ def main() -> None:
 def _compare(judged: Judged, before: Bools, after: Bools, names: Sequence[str]) -> None:
     learned, later = judged.of(before), judged.of(after)
     print(f"before {max(learned.draw) + 1:2}: {before.sum():4} rows, tested on {after.sum():4}")
-    print(f"    today   {told(later, scores(later, TODAY), _TODAYS_CUTS)}")
-    print(f"    fitted  {told(later, scores(later, fit(learned, names)), cuts(learned, folded(learned, names)))}")
+    today, score = scores(later, TODAY), scores(later, fit(learned, names))
+    print(f"    today    {told(later, today, _TODAYS_CUTS)}")
+    print(f"    fitted   {told(later, score, cuts(learned, folded(learned, names)))}")
+    print(f"    as many  {told(later, score, as_many(later, score, today, _TODAYS_CUTS))}")
 
 
 if __name__ == "__main__":
