@@ -41,6 +41,8 @@ GOALS = (0.25, 0.5)
 #: Pulls weights to 0: as much as so many findings that contradict them.
 RIDGE = 3.0
 _NEAR, _ALIKE, _FOLDS, _SECONDS = 3, 0.5, 10, 240
+#: Losses a row that differ by no more are the same.
+_SAME = 0.001
 #: The fewest rows to fit to, and the fewest with a piece.
 _ENOUGH, _SEEN = 60, 3
 Weights = Mapping[str, float]
@@ -326,12 +328,13 @@ def splits(judged: Judged, *, only: bool = False) -> Iterator[tuple[Bools, Bools
 
 
 def prune(judged: Judged, names: list[str]) -> Iterator[tuple[str, float, float]]:
-    """Which pieces can go, one after the other, while later draws are told as well as with all; with loss and AUC."""
-    all_of_them, _ = ahead(judged, names)
+    """Which pieces can go, one after the other, as long as later draws are told as well; with loss and AUC."""
+    lowest, _ = ahead(judged, names)
     while names:
         (loss, area), name = min((ahead(judged, [each for each in names if each != name]), name) for name in names)
-        if loss > all_of_them:
+        if loss > lowest + _SAME:
             return
+        lowest = min(lowest, loss)
         names = [each for each in names if each != name]
         yield name, loss, area
 
@@ -389,7 +392,7 @@ def main() -> None:
 
 def _compare(judged: Judged, before: Bools, after: Bools, names: Sequence[str]) -> None:
     learned, later = judged.of(before), judged.of(after)
-    print(f"before {max(learned.draw) + 1:2}: {before.sum():4} rows, tested on {after.sum():4}")
+    print(f"before {min(later.draw):2}: {before.sum():4} rows, tested on {after.sum():4}")
     today, score = scores(later, TODAY), scores(later, fit(learned, names))
     print(f"    today    {told(later, today, _TODAYS_CUTS)}")
     print(f"    fitted   {told(later, score, cuts(learned, folded(learned, names)))}")
