@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,7 @@ def _loss(score: Floats, right: Floats, counts: Floats) -> float:
 
 def scores(judged: Judged, weights: Weights) -> Floats:
     """The log-odds of rows by some weights."""
-    return np.array([weights[""] + sum(weights.get(name, 0.0) for name in row.evidence) for row in judged.rows])
+    return np.array([fsum([weights[""], *(weights.get(name, 0.0) for name in row.evidence)]) for row in judged.rows])
 
 
 def folded(judged: Judged, names: Sequence[str]) -> Floats:
@@ -392,7 +393,7 @@ def main() -> None:
 
 def _compare(judged: Judged, before: Bools, after: Bools, names: Sequence[str]) -> None:
     learned, later = judged.of(before), judged.of(after)
-    print(f"before {min(later.draw):2}: {before.sum():4} rows, tested on {after.sum():4}")
+    print(f"up to {max(learned.draw):2}: {before.sum():4} rows, tested on {after.sum():4}")
     today, score = scores(later, TODAY), scores(later, fit(learned, names))
     print(f"    today    {told(later, today, _TODAYS_CUTS)}")
     print(f"    fitted   {told(later, score, cuts(learned, folded(learned, names)))}")
