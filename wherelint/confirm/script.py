@@ -60,11 +60,9 @@ def script(snippet: Snippet, finding: Finding) -> str:
 
 def _vector(routine: Routine) -> bool:
     """Whether the program tells elements apart, or joins them: then its inputs are arrays."""
-    for step in routine.steps:
-        entry = OPERATIONS.get(step.op)
-        if step.op in _SINGLE or (entry is not None and entry.mixes) or isinstance(step.data, tuple):
-            return True
-    return any(isinstance(shortest(probes[0]), list) for probes in routine.probes)
+    mixes = any(step.op in OPERATIONS and OPERATIONS[step.op].mixes for step in routine.steps)
+    joins = any(step.op in _SINGLE or isinstance(step.data, tuple) for step in routine.steps)
+    return mixes or joins or any(isinstance(shortest(probes[0]), list) for probes in routine.probes)
 
 
 def _parameters(

@@ -44,10 +44,8 @@ _REDUCE = {"reduce_sum": np.sum, "reduce_prod": np.prod, "reduce_max": np.max, "
 
 
 def _broadcast_in_dim(x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
-    laid = [1] * len(shape)
-    for axis, size in zip(broadcast_dimensions, x.shape, strict=True):
-        laid[axis] = size
-    return np.broadcast_to(x.reshape(laid), shape)
+    new = [axis for axis in range(len(shape)) if axis not in broadcast_dimensions]
+    return np.broadcast_to(np.expand_dims(x, new), shape)
 
 
 def _dot_general(a: Any, b: Any, *, dimension_numbers: Any, **_: Any) -> Any:
@@ -223,7 +221,7 @@ class Host(Evaluation):
 
     def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         if eqn.primitive.name == "scan":
-            size = eqn.params["length"] * _size(eqn.params["jaxpr"].jaxpr)
+            size = eqn.params["length"] * sum(1 for _ in _compat.equations(eqn.params["jaxpr"]))
             if not 0 < size <= _ROUNDS or any(map(_is_key, (*eqn.invars, *eqn.outvars))):
                 return self.one(eqn, operands, path)
         return super().equation(eqn, operands, path)
@@ -247,11 +245,6 @@ class Host(Evaluation):
 
 def _is_key(v: Any) -> bool:
     return bool(jnp.issubdtype(v.aval.dtype, jax.dtypes.extended))
-
-
-def _size(jaxpr: Any) -> int:
-    inner = (program.jaxpr for eqn in jaxpr.eqns for program in _compat.programs(eqn))
-    return len(jaxpr.eqns) + sum(map(_size, inner))
 
 
 def evaluate(program: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:

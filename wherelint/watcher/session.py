@@ -159,10 +159,9 @@ class Session:
                 self._settle(hit.site, _PATIENCE)
             else:
                 self._accept(hit)
-            now = [each for each in self.hits if each is hit and hit.now]
-        for each in now:
-            if self.report is not None:
-                self.report(each)
+            now = hit.now and hit in self.hits
+        if now and self.report is not None:
+            self.report(hit)
         if self.stopping:
             self.stop(unwind=unwind)
 

@@ -8,15 +8,13 @@ the same graph again, so that nothing is computed anew.
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import inf
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -25,7 +23,7 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.frames import Frame, is_library, places
+from wherelint.companion.frames import Frame, calling, places
 from wherelint.companion.patching import override, wrap
 from wherelint.io import disk
 from wherelint.torch import compat
@@ -36,7 +34,7 @@ from wherelint.torch.trace import _KEY, Labels, label
 from wherelint.watcher import Imports
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
-_HOME = str(Path(__file__).parents[1])
+_HOME = (str(Path(__file__).parents[1]),)
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
 _CALL = "wherelint call"
@@ -144,7 +142,7 @@ class _Hooks(threading.local):
         self.ours, self.others = False, 0
         #: What a backward pass unpacked last: what it makes next belongs to the same operation.
         self.last: Saved | None = None
-        #: What other hooks have packed is not to be unpacked: a checkpoint would compute it again.
+        #: What other hooks have packed is empty then, and not unpacked: a checkpoint would compute it again.
         self.peeking = False
         #: How many bytes were saved since the last pass; from what size on the current pass lets go of a tensor.
         self.bytes, self.limit = 0, inf
@@ -171,29 +169,12 @@ class _Hooks(threading.local):
         last, self.last = self.last, None
         return last
 
-    @contextmanager
-    def peeked(self) -> Iterator[None]:
-        """Within the block nothing is computed to unpack a tensor: it is empty then."""
-        self.peeking = True
-        try:
-            yield
-        finally:
-            self.peeking = False
-
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
         if self.used is not None and self.last is not None:
             return self.last.frames
-        first: FrameType | None = sys._getframe(2)
-        while first is not None and _is_own(first.f_code):
-            first = first.f_back
-        frame = first
-        while frame is not None and is_library(frame.f_code.co_filename):
-            frame = frame.f_back
-        if first is None or frame is None:
-            return ()
-        user = frame.f_code, frame.f_lasti
-        return (user,) if frame is first else ((first.f_code, first.f_lasti), user)
+        frames = calling(_HOME, to_program=True)
+        return frames if len(frames) < 2 else (frames[0], frames[-1])
 
     def pushed(self, pack: Any, unpack: Any) -> tuple[Any, Any]:
         """Hooks of the program's, which also note the line."""
@@ -219,11 +200,6 @@ class _Hooks(threading.local):
         if not self.ours and not self.others:
             compat.push_hooks(self.pack, self.unpack)
             self.ours = True
-
-
-@cache
-def _is_own(code: CodeType) -> bool:
-    return code.co_filename.startswith(_HOME)
 
 
 @dataclass(eq=False)
@@ -448,7 +424,7 @@ class _Watcher:
 def label_graph(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     """Have the nodes of a graph know where they were made; those of which something has been freed."""
     freed = set[Node]()
-    with hooks.peeked():
+    with override(hooks, peeking=True):
         hooks.unpacked_last()
         for node in nodes(roots):
             frames = node.metadata.get(_KEY, ())
