@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from wherelint.confirm.spelling import Identifiers, body, literal, program
 from wherelint.finding import Finding
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.notebook import spelled
-from wherelint.ops import OPERATIONS, Array
+from wherelint.ops import OPERATIONS
 from wherelint.ops.numeric import shortest
 from wherelint.version import __version__
 
@@ -82,8 +83,8 @@ def _parameters(
     return found, [found[i] for i in order]
 
 
-def _literal(row: Array, step: Step, framework: str, vector: bool) -> str:
-    numbers = [bool(v) if step.kind == "bool" else float(str(np.float32(v))) for v in row.tolist()]
+def _literal(row: Sequence[float], step: Step, framework: str, vector: bool) -> str:
+    numbers = [bool(v) if step.kind == "bool" else float(str(np.float32(v))) for v in row]
     text = literal(numbers[0]) if not vector else f"[{', '.join(map(literal, numbers))}]"
     spelled = FRAMEWORKS[framework]
     return (spelled.parameter if step.data and spelled.parameter else spelled.literal).format(text)

@@ -92,6 +92,11 @@ def _call(name: str, operands: tuple[tuple[str, ...], ...], shorter: dict[str, s
     return f"{owner}.{function}({', '.join(arguments)})"
 
 
+def helpers(framework: str, used: Iterable[str]) -> list[str]:
+    """The definitions of the functions among ``used`` that templates call."""
+    return [inspect.cleandoc(text) for name, text in FRAMEWORKS[framework].helpers.items() if name in used]
+
+
 def operation(framework: str, steps: Sequence[Step], step: Step, names: Sequence[str]) -> str:
     """The expression of a step; ``names``: what the steps before it are called. Raises NotRunnableError."""
     op = step.op
@@ -202,5 +207,4 @@ def program(framework: str, functions: Iterable[tuple[str, Sequence[str], str]])
     """Functions with their names, parameters and statements, after the helpers that they call."""
     texts = [f"def {name}({', '.join(parameters)}):\n{statements}" for name, parameters, statements in functions]
     used = set(re.findall(r"\b(join|nth|keep)\(", "\n".join(texts)))
-    helpers = [inspect.cleandoc(text) for name, text in FRAMEWORKS[framework].helpers.items() if name in used]
-    return "\n\n\n".join([*helpers, *texts])
+    return "\n\n\n".join([*helpers(framework, used), *texts])
