@@ -185,10 +185,10 @@ class _Break:
 
 @dataclass
 class _Pass:
-    """A masked backward pass over the calls, down to ``last``; with ``killers`` only those selections drop anything."""
+    """A masked backward pass over the calls, down to ``last``; with ``selections`` only those drop anything."""
 
     calls: Sequence[Call]
-    killers: frozenset[Call] | None = None
+    selections: frozenset[Call] | None = None
     last: Call | None = None
     breaks: list[_Break] = field(default_factory=list)
     cotangents: dict[int, Any] = field(default_factory=dict)
@@ -245,14 +245,14 @@ class _Pass:
     def _mask(self, call: Call, number: int, got: Any) -> Any:
         """Which elements of an operand nothing reaches but what is dead."""
         dead = [self.dead.get(id(each), tf.ones(each.shape, tf.bool)) for each in call.results]
-        kills = self.killers is None or call in self.killers
+        drops = self.selections is None or call in self.selections
         if call.kind in _ELEMENTWISE and dead[0].shape == got.shape:
             others = [each for i, each in enumerate(call.operands) if i != number and not call.live[i]]
-            return dead[0] | (others[0] == 0) if call.kind == "Mul" and others and kills else dead[0]
+            return dead[0] | (others[0] == 0) if call.kind == "Mul" and others and drops else dead[0]
         alive = [tf.cast(~d, r.dtype) for d, r in zip(dead, call.results, strict=True)]
         if call.kind in _KINDS:
             found = _unreached(call, number, alive, got)
-            if not kills:  # what it drops by itself is alive
+            if not drops:  # what it drops by itself is alive
                 found &= ~_unreached(call, number, [tf.ones_like(each) for each in call.results], got)
             return found
         if call.kind == "ReadVariableOp":
@@ -318,13 +318,13 @@ def _poisons(run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator
             if not len(at) or (genuine, one.call.statement) in reported:
                 continue
             reported.add((genuine, one.call.statement))
-            killer = _clip(one.call, run.calls) if genuine else _killer(one, elements, run, roots, seeds)
-            select = (_KINDS.get(killer.kind, "multiply"), killer.places()) if killer else ()
+            selection = _clip(one.call, run.calls) if genuine else _blamed(one, elements, run, roots, seeds)
+            select = (_KINDS.get(selection.kind, "multiply"), selection.places()) if selection else ()
             op, places = _operation(one.call.kind), one.call.places()
             yield Poison.of(op, places, at, *select, genuine=genuine, framework="tensorflow")
 
 
-def _killer(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Call | None:
+def _blamed(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Call | None:
     """The nearest selection that alone drops every one of the elements, whenever it runs."""
     reached: set[int] = {id(each) for each in one.call.results}
     nearest: dict[Any, list[Call]] = {}
@@ -335,7 +335,7 @@ def _killer(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds:
             nearest.setdefault(call.statement, []).append(call)
     near = [calls for calls in nearest.values() if any(id(each) in reached for call in calls for each in call.results)]
     for calls in near[:_MOST]:
-        alone = _Pass(run.calls, killers=frozenset(calls), last=one.call).run(roots, seeds)
+        alone = _Pass(run.calls, selections=frozenset(calls), last=one.call).run(roots, seeds)
         if any(bool(tf.reduce_all(each.dead | ~elements)) for each in alone.breaks
                if each.call is one.call and each.elements.shape == elements.shape):  # fmt: skip
             return calls[0]

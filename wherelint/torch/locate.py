@@ -88,7 +88,7 @@ def explain(traced: Traced) -> Report:
     gradients(traced, run)
     behind = reach({each.node for each in run.breaks or ()}, users(graph))
     candidates = frozenset([node for node in behind if kind(node)][:_MOST])
-    run = Run(breaks=[], killers=candidates, ends=traced.ends)
+    run = Run(breaks=[], selections=candidates, ends=traced.ends)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
     lost = "" if finite(masked) else ", ".join(sorted(run.lost))
@@ -180,13 +180,13 @@ def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: 
     for each in breaks:
         if each.node not in singular and singular.intersection(reach([each.node], graph)):
             continue  # a product of what broke further up
-        killer, genuine = each.killer, each.genuine
+        selection, genuine = each.selection, each.genuine
         if genuine and masked_finite:  # what it was clipped by drops it again
-            killer = next((node for node in reach([each.node], graph)[1:] if kind(node)), None)
+            selection = next((node for node in reach([each.node], graph)[1:] if kind(node)), None)
             genuine = False
         elif genuine:
-            killer = next((node for node in reach([each.node], graph)[1:_NEAR] if kind(node) in _BOUNDS), None)
-        select = (kind(killer), places(label(killer))) if killer else ()
+            selection = next((node for node in reach([each.node], graph)[1:_NEAR] if kind(node) in _BOUNDS), None)
+        select = (kind(selection), places(label(selection))) if selection else ()
         poison = Poison.of(
             operation(each.node), places(label(each.node)), each.elements.nonzero(), *select, genuine=genuine,
             framework="torch", node=each.node, elements=each.elements,

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map_only
 from wherelint.torch import compat
 from wherelint.torch.trace import tensors
 
-#: Flags in the shape of a cotangent by what kills: every selection together, or one node of the graph alone.
+#: Flags in the shape of a cotangent by what drops: every selection together, or one node of the graph alone.
 Flags = dict[Node | None, Tensor]
 #: The key of every selection together; every cotangent has flags for it.
 EVERY = None
@@ -64,12 +64,12 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
 class Break:
     """Where a backward pass multiplied a dead or finite cotangent by something that is not finite.
 
-    ``elements`` is a mask in the shape of the result; ``killer`` is the innermost selection that would drop them alone.
+    ``elements`` is a mask in the shape of the result; ``selection`` is the innermost one that would drop them alone.
     """
 
     node: Node
     elements: Tensor
-    killer: Node | None
+    selection: Node | None
     genuine: bool
 
 
@@ -78,7 +78,7 @@ class Run:
     """One backward pass: what it is to note, and what it could not follow."""
 
     #: The selections whose dead elements are told apart, and those of them that the pass has met, in this order.
-    killers: frozenset[Node] = frozenset()
+    selections: frozenset[Node] = frozenset()
     met: dict[Node, None] = field(default_factory=dict)
     breaks: list[Break] | None = None
     #: Operations through which dead elements could not be followed.
@@ -141,12 +141,12 @@ class _Call:
     def result(self) -> Any:
         """The result with its flags, or the operand that the operation has written."""
         run = self.run
-        if self.node in run.killers:
+        if self.node in run.selections:
             run.met[self.node] = None
         keys = dict.fromkeys(key for each in self.cotangents for key in each.flags)
         if self.kind == "buffer":
             keys |= {EVERY: None, **run.met}
-        elif self.node in run.killers:
+        elif self.node in run.selections:
             keys[self.node] = None
         before = [torch.isfinite(each.value) for each in self.cotangents] if run.breaks is not None else []
         target = self.args[0] if self.in_place else None
@@ -246,7 +246,7 @@ class _Call:
         """Remember where the operation broke: what is dead there, and what is alive."""
         rest = broken & (flags[EVERY] == 0) if flags else torch.zeros_like(broken)
         genuine = broken & ~rest
-        # The innermost selection that kills an element alone: the last one that the backward pass met.
+        # The innermost selection that drops an element alone: the last one that the backward pass met.
         for key in (*reversed(self.run.met), None):
             found = rest & (flags[key] == 0) if key in flags else rest & False
             if bool(found.any()):
