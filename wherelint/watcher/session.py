@@ -10,12 +10,14 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
+
+from wherelint.companion.patching import override
 
 if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
     from wherelint.companion import Report
@@ -239,11 +241,6 @@ def activate(session: Session) -> Iterator[Session]:
             signal.signal(_SIGNAL, before)
 
 
-@contextmanager
-def busy() -> Iterator[None]:
+def busy() -> AbstractContextManager[None]:
     """Within the block this thread's gradients are the watcher's own."""
-    before, _state.busy = getattr(_state, "busy", False), True
-    try:
-        yield
-    finally:
-        _state.busy = before
+    return override(_state, busy=True)

@@ -22,7 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from wherelint.companion.frames import Frame, calling, directories, places
-from wherelint.companion.patching import wrap
+from wherelint.companion.patching import override, wrap
 from wherelint.tensorflow import compat
 from wherelint.tensorflow.locate import (
     Call,
@@ -126,11 +126,8 @@ class _Watch:
         return results
 
     def vectorized(self, vectorize: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        before, self.local.vectorizing = self.local.vectorizing, True
-        try:
+        with override(self.local, vectorizing=True):
             return vectorize(*args, **kwargs)
-        finally:
-            self.local.vectorizing = before
 
     def gradient(
         self, gradient: Callable[..., Any], tape: Any, target: Any, sources: Any, output_gradients: Any = None,

@@ -315,16 +315,13 @@ class _Watcher:
         hooks = self.hooks
         within = compat.current_node() is not None
         if current() is not self.session or within or compat.is_traced(roots) or compat.is_transformed(seeds):
-            used, hooks.used = hooks.used, None if within else hooks.used
             if within:  # a reentrant checkpoint: the graph outside does not lead to its parameters
                 self._inner += _leaves(roots)
-            try:
+            with override(hooks, used=None if within else hooks.used):
                 return run(roots, seeds, keep, create_graph, inputs, *rest)
-            finally:
-                hooks.used = used
         known = hooks.ours
         hooks.allowed()  # in a new thread
-        hooks.used = used = []
+        hooks.used = used = list[Saved]()
         if not keep and hooks.bytes > _MUCH and self.session.memory == "low":
             hooks.limit = hooks.bytes / _PARTS
         hooks.bytes = 0
@@ -355,7 +352,6 @@ class _Watcher:
         if compat.is_transformed(()):
             self.unwatched("torch.func.grad inside of another transform", "its numbers are not known there")
             return found
-        hit = None
         with self.session.safely("torch.func.grad"), torch.no_grad(), busy():
             if finite(tree_leaves(grads)):
                 self.session.saw(self.site, "finite")
@@ -371,13 +367,10 @@ class _Watcher:
                 named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
                 return Explanation(report, [name for name, each in named if not finite([each])], len(named))
 
-            hit = Hit(self.site, number, status, explanation, now=status != "value")
-        if hit is not None:
-            self.session.hit(hit)
+            self.session.hit(Hit(self.site, number, status, explanation, now=status != "value"))
         return found
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
-        hit = None
         with self.session.safely("a backward pass"), torch.no_grad(), busy():
             with compat.without_modes():
                 leaves = list(inputs) or [*_leaves(roots), *self._inner]
@@ -387,18 +380,14 @@ class _Watcher:
                     ruined = self.site.pending is not None and not finite(leaves)
                     self.session.saw(self.site, "value" if ruined else "finite")
                     return
-            hit = self._hit(roots, seeds, leaves, grads)
-        if hit is not None:
-            self.session.hit(hit)
+            self._hit(roots, seeds, leaves, grads)
 
-    def _hit(
-        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
-    ) -> Hit | None:
+    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if finite(values) and finite(seeds) else "value"
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
-            return None
+            return
         report: Report | None
         named, freed = _named(leaves, grads), label_graph(self.hooks, roots)
         if status == "value":
@@ -411,14 +400,14 @@ class _Watcher:
         if report is None and freed:
             report = Report(True, False, False, note=_FURTHER)
         if report is None:  # a hook made it so, or another process
-            return None
+            return
         if status == "gradient" and not report.poisoned and self.scaling:
             self.session.saw(self.site, "scaled")
-            return None
+            return
         number = self.session.saw(self.site, status)
         lost = [name for name, _, grad in named if not finite([grad])]
         found = Explanation(report, lost, len(named), partial(_save, report.findings))
-        return Hit(self.site, number, status, lambda: found, now=status != "value")
+        self.session.hit(Hit(self.site, number, status, lambda: found, now=status != "value"))
 
 
 def label_graph(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
