@@ -12,6 +12,7 @@ from jax import lax
 from jax import numpy as jnp
 from scipy import special
 
+from wherelint.companion.patching import override
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._primitives import CALLS
@@ -93,12 +94,9 @@ class Notes:
 
     def _apart(self, run: Callable[[], T]) -> tuple[T, list[Any], list[Any]]:
         """What a part of the program gives, and the keys and arrays of its notes."""
-        outer, self.notes = self.notes, []
-        try:
+        with override(self, notes=[]):
             result = run()
             return result, [key for key, _ in self.notes], [array for _, array in self.notes]
-        finally:
-            self.notes = outer
 
     def scan(self, body: Callable[[Any, Any], Any], carry: Any, xs: Any, **options: Any) -> tuple[Any, Any]:
         """``lax.scan`` of a body that takes notes."""

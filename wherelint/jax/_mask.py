@@ -137,8 +137,7 @@ class Plan:
 
 def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequence[int]) -> Plan:
     """The plan of a function of flat inputs with flat results; ``inputs`` may be shapes."""
-    linear: list[ClosedJaxpr] = []
-    counts: list[int] = []
+    linear: list[tuple[ClosedJaxpr, int]] = []
 
     def forward(*leaves: Any) -> list[Any]:
         def differentiated(*some: Any) -> Sequence[Any]:
@@ -147,13 +146,13 @@ def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequ
         primals = [leaves[i] for i in perturbed]
         results, pushed = jax.linearize(differentiated, *primals)
         program = jax.make_jaxpr(pushed)(*primals)
-        linear.append(program)
-        counts.append(len(results))
+        linear.append((program, len(results)))
         return [*results, *program.consts]
 
     closed = jax.make_jaxpr(forward)(*inputs)
     active = _compat.active_outputs(closed, [i in perturbed for i in range(len(inputs))])
-    return Plan(closed, _compat.open_constants(linear[-1]), counts[-1], tuple(active[counts[-1] :]))
+    program, count = linear[-1]
+    return Plan(closed, _compat.open_constants(program), count, tuple(active[count:]))
 
 
 def _with_masks(closed: ClosedJaxpr) -> Callable[..., Any]:
