@@ -117,13 +117,19 @@ def _file_of(eqn: JaxprEqn) -> str:
     return _compat.function(inner[0])[1] if inner else ""
 
 
+def _caller() -> Place:
+    """The line outside of wherelint that is being run."""
+    at = place(calling((_OWN,))[0])
+    return Place(at.filename, at.row, function=at.function)
+
+
 class Tags(Evaluation):
     """A program whose equations are numbered."""
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         super().__init__()
         self._program = closed
-        self._caller = place(calling((_OWN,))[0])  # the line outside of wherelint that is being run
+        self._caller = _caller()
         self._origins: list[Origin] = []
 
     def __call__(self, *inputs: Any) -> list[Any]:
