@@ -15,6 +15,7 @@ import pytest
 jax = pytest.importorskip("jax")
 from jax import numpy as jnp  # noqa: E402
 
+from wherelint.companion.patching import wrap  # noqa: E402
 from wherelint.jax import (  # noqa: E402
     LOWEST,
     _compat,
@@ -24,7 +25,6 @@ from wherelint.jax import (  # noqa: E402
 #: Every name of JAX that is not documented, and who needs it.
 PRIVATE = {
     "jax._src.core.eval_jaxpr": "mask_gradients runs a traced function",
-    "jax._src.source_info_util.raw_frame_to_frame": "locate names rows and columns",
     "jax._src.interpreters.partial_eval.partial_eval_jaxpr_nounits": "mask_gradients transposes what is checkpointed",
     "jax.interpreters.ad.primitive_transposes": "mask_gradients transposes equations",
     "jax.interpreters.ad.primitive_jvps": "gradient coverage measures operands",
@@ -94,10 +94,11 @@ def test_a_reverse_rule_gives_cotangents() -> None:
 def test_all_of_reverse_mode_passes_one_function() -> None:
     seen: list[str] = []
 
-    def counted(original: Any) -> Any:
-        return lambda *args, **options: (seen.append("vjp"), original(*args, **options))[1]
+    def counted(original: Any, *args: Any, **options: Any) -> Any:
+        seen.append("vjp")
+        return original(*args, **options)
 
-    with _compat.replace_function(_compat.VJP, counted):
+    with _compat.around(_compat.VJP, counted):
         jax.grad(jnp.sin)(1.0)
         jax.value_and_grad(jnp.sin)(1.0)
         jax.jacrev(jnp.sin)(1.0)
@@ -117,8 +118,9 @@ def test_the_trace_is_known() -> None:
 def test_only_callbacks_that_are_unlisted_are_called_fast() -> None:
     made: list[Any] = []
 
-    def spied(original: Any) -> Any:
-        return lambda *args: (made.append(original(*args)), made[-1])[1]
+    def spied(original: Any, *args: Any) -> Any:
+        made.append(original(*args))
+        return made[-1]
 
     def f(x: Any) -> Any:
         jax.debug.callback(lambda: None)
@@ -128,7 +130,7 @@ def test_only_callbacks_that_are_unlisted_are_called_fast() -> None:
         with _compat.quick_callbacks():
             return f(x)
 
-    with _compat.replace_function("_get_fastpath_data", spied, _compat._pjit), _compat.quick_calls():
+    with wrap(_compat._pjit, "_get_fastpath_data", spied), _compat.quick_calls():
         jax.jit(f)(1.0)
         jax.jit(g)(1.0)
     assert [each is not None for each in made] == [False, True]

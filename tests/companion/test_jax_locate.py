@@ -48,8 +48,6 @@ JAX_CASES = sorted(
 @pytest.mark.rotated(3)
 @pytest.mark.parametrize("name", [name for name in JAX_CASES if not name.startswith("neg-")])
 def test_published_bugs_are_located(name: str) -> None:
-    if jax.__version_info__ < (0, 5):
-        jax.clear_caches()  # it keeps the frames of whoever traced a helper first
     described, args = case(name)
     report = locate(load(CASES / name / "unsafe.py").f, *args, argnums=described.get("argnums"))
     assert report.value_finite

@@ -16,6 +16,7 @@ from jax import numpy as jnp  # noqa: E402
 from jax.experimental import ode  # noqa: E402
 
 from wherelint.jax import _primitives, mask_gradients  # noqa: E402
+from wherelint.jax._transpose import RULES  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 F = Callable[..., Any]
@@ -339,9 +340,10 @@ RARE = frozenset(
 
 
 def test_every_linear_primitive_is_handled_or_refused() -> None:
-    unknown = LINEAR - _primitives.KNOWN - set(_primitives.REFUSED) - RARE
-    assert not unknown
-    assert set(_primitives.REFUSED) & _primitives.KNOWN == {"custom_linear_solve"}
+    tables = _primitives.SAME, _primitives.MOVES, _primitives.DROPS, _primitives.DENSE, RULES
+    known = {name for table in tables for name in table}
+    assert not LINEAR - known - set(_primitives.REFUSED) - RARE
+    assert set(_primitives.REFUSED) & known == {"custom_linear_solve"}
 
 
 @pytest.mark.parametrize("name", sorted(_primitives.REFUSED))

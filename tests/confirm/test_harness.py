@@ -64,7 +64,7 @@ def program(parameters: int = 1) -> Snippet:
     """A snippet of the sum of some parameters."""
     leaves = [Step("leaf", (), "float", True, f"x{i}") for i in range(parameters)]
     sums = [Step("add", (i and parameters + i - 1, i + 1)) for i in range(parameters - 1)]
-    routine = Routine((*leaves, *sums), tuple(np.zeros((PROBES, 4)) for _ in leaves))
+    routine = Routine((*leaves, *sums), (((0.0,) * 4,) * PROBES,) * parameters)
     return Snippet("jax", "f", routine, None, (True,) * PROBES, ())
 
 

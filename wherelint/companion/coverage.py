@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from threading import Lock
 
@@ -25,8 +26,15 @@ class Marks:
         self._lock = Lock()
         #: Where a script is that has a relative name: it may change the directory.
         self._began = os.getcwd()
-        #: By file name, whether it is one of the program's; None if nothing beyond its frame is of interest.
-        self.ours = _Ours(os.path.realpath(self.root) + os.sep, self._began)
+        self.ours = cache(self._is_ours)
+
+    def _is_ours(self, filename: str) -> bool | None:
+        """Whether a file is one of the program's; None if nothing beyond its frame is of interest."""
+        whole = os.path.realpath(os.path.join(self._began, filename))
+        if any(f"{os.sep}{name}{os.sep}" in whole for name in ("_pytest", "pluggy")):
+            return None
+        below = whole.startswith(os.path.realpath(self.root) + os.sep)
+        return below and not is_library(whole) and not is_library(filename)
 
     def came(self, frame: Frame, distance: Distance) -> None:
         """The operand of a call came so near; in any thread."""
@@ -54,16 +62,3 @@ class Marks:
         if path not in found.digests:
             found.digests[path] = digest_of(filename)
         return path, (at.row, at.column, at.end_row, at.end_column) if at.end_row else (at.row, 0, 0, 0)
-
-
-class _Ours(dict[str, bool | None]):
-    def __init__(self, root: str, began: str) -> None:
-        super().__init__()
-        self._root, self._began = root, began
-
-    def __missing__(self, filename: str) -> bool | None:
-        whole = os.path.realpath(os.path.join(self._began, filename))
-        runner = any(f"{os.sep}{name}{os.sep}" in whole for name in ("_pytest", "pluggy"))
-        ours = whole.startswith(self._root) and not is_library(whole) and not is_library(filename)
-        self[filename] = None if runner else ours
-        return self[filename]

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from types import CodeType, FrameType
 
-from wherelint.companion.report import Place
+from wherelint.companion.report import Place, Places
 
 #: A frame of the stack: its code, and the offset of the instruction that it executes.
 Frame = tuple[CodeType, int]
@@ -61,12 +61,12 @@ def place(frame: Frame) -> Place:
     return Place(code.co_filename, row, begin + 1, end_row, end + 1, name)
 
 
-def places(frames: Sequence[Frame]) -> tuple[Place | None, Place | None]:
+def places(frames: Sequence[Frame]) -> Places:
     """Where the user's program stands, of frames from the innermost on; where a library, if that is further in."""
     return user_and_library([place(each) for each in frames])
 
 
-def user_and_library(found: Sequence[Place]) -> tuple[Place | None, Place | None]:
+def user_and_library(found: Sequence[Place]) -> Places:
     """The same of places."""
     user = next((each for each in found if not is_library(each.filename)), None)
     return user, found[0] if found and user is not found[0] else None

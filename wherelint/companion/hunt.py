@@ -71,6 +71,15 @@ def _numbers(f: Callable[..., Any], count: int) -> dict[int | str, int]:
     return {i: i for i in range(count)} | {name: i for i, name in enumerate(names[:count])}
 
 
+def chosen_arguments(argnums: int | Sequence[int] | None, count: int) -> set[int]:
+    """The numbers of the arguments that are differentiated, of so many. Raises ValueError where there is none."""
+    numbers = range(count) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
+    for k in numbers:
+        if not -count <= k < count:
+            raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
+    return {k % count for k in numbers}
+
+
 def distance(point: Sequence[Array], start: Sequence[Array]) -> tuple[bool, int, float]:
     """How far an input is away: whether it is an extreme one, how many elements have moved, and how far."""
     steps = np.concatenate([np.abs(np.ravel(a).astype(float) - np.ravel(b)) for a, b in zip(point, start, strict=True)])
@@ -122,10 +131,6 @@ class Search(ABC):
     @abstractmethod
     def explain(self, point: list[Array]) -> tuple[tuple[Any, ...], Report]:
         """An input as arguments, and what `locate` says of it."""
-
-    def allows(self, point: list[Array]) -> bool:
-        """Whether an input may occur."""
-        return all(map(self._domain.allows, self.owners, point))
 
     def report(self) -> Report:
         """What was found: every pair once, at the inputs that are nearest, or else at the start.
@@ -180,7 +185,7 @@ class Search(ABC):
         seen = {b"".join(each.tobytes() for each in self.start)}
         for point in self.points():
             key = b"".join(each.tobytes() for each in point)
-            if key not in seen and self.allows(point):
+            if key not in seen and all(map(self._domain.allows, self.owners, point)):
                 seen.add(key)
                 yield point
 

@@ -1,4 +1,4 @@
-"""Attributes of other people's modules and classes, replaced for a while."""
+"""Attributes of modules, classes and objects, replaced for a while."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,7 +8,7 @@ from typing import Any
 
 @contextmanager
 def override(owner: Any, **new: Any) -> Iterator[None]:
-    """Within the block a module or a class has other attributes, by name; then those that it had, inherited or own."""
+    """Within the block an object has other attributes, by name; then those that it had, inherited or own."""
     own = {name: vars(owner)[name] for name in new if name in vars(owner)}
     for name, value in new.items():
         setattr(owner, name, value)

@@ -60,6 +60,10 @@ class Place:
         return start, Location(self.end_row, self.end_column) if self.end_row else start
 
 
+#: Where something stands in the program, and where in a library, if that is further in.
+Places = tuple[Place | None, Place | None]
+
+
 @dataclass(frozen=True)
 class Poison:
     """One operation that broke a gradient, and the selection to blame.
@@ -93,6 +97,17 @@ class Poison:
     node: Any = field(default=None, compare=False, repr=False)
     elements: Any = field(default=None, compare=False, repr=False)
     smooth: bool = False
+
+    @classmethod
+    def of(
+        cls, op: str, at: Places, indices: Any, select: str | None = None,
+        select_at: Places = (None, None), **options: Any,
+    ) -> "Poison":  # fmt: skip
+        """What broke at some places, by the ``indices`` of its elements, one a row."""
+        return cls(
+            op, at[0], select, select_at[0], tuple(map(int, indices[0])), count=len(indices), op_within=at[1],
+            select_within=select_at[1], **options,
+        )  # fmt: skip
 
     @property
     def bare(self) -> bool:

@@ -141,7 +141,7 @@ def _outcome(routine: Routine, result: _Result, probe: int) -> Outcome:
     return Outcome(shortest(result.value[probe]), found)
 
 
-def _named(routine: Routine, rows: Iterable[Array], outcomes: Sequence[Outcome]) -> Mapping[str, Number]:
+def _named(routine: Routine, rows: Iterable[Sequence[float]], outcomes: Sequence[Outcome]) -> Mapping[str, Number]:
     """The inputs by name, those first of which a gradient is shown."""
     values: dict[str, Number] = {}
     for step, row in zip(routine.parameters, rows, strict=True):

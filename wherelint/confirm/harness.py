@@ -198,7 +198,7 @@ def request(snippet: Snippet) -> bytes:
     sent = {
         name: {
             "steps": [[step.op, step.inputs, step.kind, step.data] for step in routine.steps],
-            "probes": [probes.tolist() for probes in routine.probes],
+            "probes": routine.probes,
         }
         for name, routine in routines.items()
     }

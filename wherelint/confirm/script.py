@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from wherelint.confirm.spelling import Identifiers, body, literal, program
 from wherelint.finding import Finding
 from wherelint.frameworks import FRAMEWORKS
 from wherelint.io.notebook import spelled
-from wherelint.ops import OPERATIONS, Array
+from wherelint.ops import OPERATIONS
 from wherelint.ops.numeric import shortest
 from wherelint.version import __version__
 
@@ -60,11 +61,9 @@ def script(snippet: Snippet, finding: Finding) -> str:
 
 def _vector(routine: Routine) -> bool:
     """Whether the program tells elements apart, or joins them: then its inputs are arrays."""
-    for step in routine.steps:
-        entry = OPERATIONS.get(step.op)
-        if step.op in _SINGLE or (entry is not None and entry.mixes) or isinstance(step.data, tuple):
-            return True
-    return any(isinstance(shortest(probes[0]), list) for probes in routine.probes)
+    mixes = any(step.op in OPERATIONS and OPERATIONS[step.op].mixes for step in routine.steps)
+    joins = any(step.op in _SINGLE or isinstance(step.data, tuple) for step in routine.steps)
+    return mixes or joins or any(isinstance(shortest(probes[0]), list) for probes in routine.probes)
 
 
 def _parameters(
@@ -84,8 +83,8 @@ def _parameters(
     return found, [found[i] for i in order]
 
 
-def _literal(row: Array, step: Step, framework: str, vector: bool) -> str:
-    numbers = [bool(v) if step.kind == "bool" else float(str(np.float32(v))) for v in row.tolist()]
+def _literal(row: Sequence[float], step: Step, framework: str, vector: bool) -> str:
+    numbers = [bool(v) if step.kind == "bool" else float(str(np.float32(v))) for v in row]
     text = literal(numbers[0]) if not vector else f"[{', '.join(map(literal, numbers))}]"
     spelled = FRAMEWORKS[framework]
     return (spelled.parameter if step.data and spelled.parameter else spelled.literal).format(text)

@@ -130,7 +130,7 @@ class _Steps:
         self._values = evaluate(order, inputs)
         self._fixed = {n for n in _constants(order) if n.op == "stack" or not self._wide(n)}
         self._steps: list[Step] = []
-        self._probes: list[Array] = []
+        self._probes: list[tuple[tuple[float, ...], ...]] = []
         self._place: dict[Node, int] = {}
 
     def routine(self) -> Routine:
@@ -188,7 +188,8 @@ class _Steps:
             exact = node.value if isinstance(node, Const) and node not in self._inputs else self._values[node]
             return self._push(_number(node, exact))
         if node.op == "custom" or (node.op == "leaf" and not operands):
-            self._probes.append(np.broadcast_to(self._values[node], (PROBES, LANES)))
+            probes = np.broadcast_to(self._values[node], (PROBES, LANES))
+            self._probes.append(tuple(map(tuple, probes.tolist())))
             text = variable(node) if isinstance(node, Leaf) else _text(node)
             flows = node.kind == "float" and not (isinstance(node, Leaf) and not node.differentiable)
             return self._push(Step("leaf", (), node.kind, flows, text))

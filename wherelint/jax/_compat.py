@@ -1,6 +1,5 @@
 """What is used of JAX that is not public; ``tests/companion/test_jax_compat.py`` names what a version broke."""
 
-import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,9 @@ from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _partial
 from jax.interpreters import ad
 
-from wherelint.companion import Place, patching
+from wherelint.companion import Place
+from wherelint.companion.frames import place
+from wherelint.companion.patching import override, wrap
 
 if TYPE_CHECKING:  # JAX's annotations say nothing of shapes and parameters
     ClosedJaxpr: TypeAlias = Any
@@ -136,16 +137,18 @@ def programs(eqn: JaxprEqn) -> list[ClosedJaxpr]:
     return found
 
 
+def equations(program: ClosedJaxpr) -> Iterator[JaxprEqn]:
+    """The equations of a program, and those inside of them."""
+    for eqn in program.jaxpr.eqns:
+        yield eqn
+        for inner in programs(eqn):
+            yield from equations(inner)
+
+
 def frames(eqn: JaxprEqn) -> list[Place]:
     """Where an equation was traced, the innermost first, without JAX's machinery."""
     traceback = eqn.source_info.traceback
-    if traceback is None:
-        return []
-    located = map(_source.raw_frame_to_frame, *traceback.raw_frames())
-    return [
-        Place(f.file_name, f.start_line, f.start_column + 1, f.end_line, f.end_column + 1, f.function_name)
-        for f in located
-    ]
+    return [] if traceback is None else [place(frame) for frame in zip(*traceback.raw_frames(), strict=True)]
 
 
 def current_traceback() -> Any:
@@ -173,23 +176,17 @@ CALLERS = [_debugging.__file__, _callback.__file__]
 
 
 @contextmanager
-def replace_function(name: str, make: Callable[[Any], Any], owner: Any = _api) -> Iterator[None]:
-    """Within the block a function of JAX is another one, made of the original."""
-    original = getattr(owner, name)
-    new = functools.wraps(original)(make(original))
-    owners = [each for each in (jax, owner) if getattr(each, name, None) is original]
+def around(name: str, instead: Callable[..., Any]) -> Iterator[None]:
+    """Within the block ``instead(original, ...)`` does what a function of JAX does, public and private."""
     with ExitStack() as patches:
-        for each in owners:
-            patches.enter_context(patching.override(each, **{name: new}))
+        for owner in [jax, _api] if hasattr(jax, name) else [_api]:
+            patches.enter_context(wrap(owner, name, instead))
         yield
 
 
 def as_differentiable(fun: Any, new: Callable[..., Any]) -> Any:
     """A function to differentiate in place of another one, of the kind that `VJP` takes."""
-    if not isinstance(fun, _linear.WrappedFun):
-        return new
-    options = {"debug_info": fun.debug_info} if "debug_info" in inspect.signature(_linear.wrap_init).parameters else {}
-    return _linear.wrap_init(new, **options)
+    return _linear.wrap_init(new, debug_info=fun.debug_info) if isinstance(fun, _linear.WrappedFun) else new
 
 
 def is_eager() -> bool:
@@ -207,36 +204,25 @@ class _Unlisted(_debugging.DebugEffect):
     """What a callback does that nobody waits for."""
 
 
-@contextmanager
-def quick_callbacks() -> Iterator[None]:
+def quick_callbacks() -> AbstractContextManager[None]:
     """Callbacks that are traced within the block do not make each call of what is compiled slow.
 
     JAX calls a compiled function through Python if it has effects, which takes time for each array that it is given.
     """
-    before, _debugging.debug_effect = _debugging.debug_effect, _Unlisted()
-    try:
-        yield
-    finally:
-        _debugging.debug_effect = before
+    return override(_debugging, debug_effect=_Unlisted())
 
 
-@contextmanager
-def quick_calls() -> Iterator[None]:
+def quick_calls() -> AbstractContextManager[None]:
     """Within the block functions whose only effects are `quick_callbacks` are called as those without any."""
+    effects = [*inspect.signature(_pjit._get_fastpath_data).parameters].index("effects")
 
-    def make(original: Any) -> Any:
-        effects = [*inspect.signature(original).parameters].index("effects")
+    def fast(original: Any, executable: Any, *rest: Any) -> Any:
+        call: Any = getattr(executable, "unsafe_call", None)
+        if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
+            call.has_unordered_effects = False
+        return original(executable, *rest)
 
-        def fast(executable: Any, *rest: Any) -> Any:
-            call: Any = getattr(executable, "unsafe_call", None)
-            if hasattr(call, "has_unordered_effects") and all(isinstance(e, _Unlisted) for e in rest[effects - 1]):
-                call.has_unordered_effects = False
-            return original(executable, *rest)
-
-        return fast
-
-    with replace_function("_get_fastpath_data", make, _pjit):
-        yield
+    return wrap(_pjit, "_get_fastpath_data", fast)
 
 
 def wait_for_callbacks() -> None:

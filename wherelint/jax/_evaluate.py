@@ -12,6 +12,7 @@ from jax import lax
 from jax import numpy as jnp
 from scipy import special
 
+from wherelint.companion.patching import override
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._primitives import CALLS
@@ -44,10 +45,8 @@ _REDUCE = {"reduce_sum": np.sum, "reduce_prod": np.prod, "reduce_max": np.max, "
 
 
 def _broadcast_in_dim(x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
-    laid = [1] * len(shape)
-    for axis, size in zip(broadcast_dimensions, x.shape, strict=True):
-        laid[axis] = size
-    return np.broadcast_to(x.reshape(laid), shape)
+    new = [axis for axis in range(len(shape)) if axis not in broadcast_dimensions]
+    return np.broadcast_to(np.expand_dims(x, new), shape)
 
 
 def _dot_general(a: Any, b: Any, *, dimension_numbers: Any, **_: Any) -> Any:
@@ -95,12 +94,9 @@ class Notes:
 
     def _apart(self, run: Callable[[], T]) -> tuple[T, list[Any], list[Any]]:
         """What a part of the program gives, and the keys and arrays of its notes."""
-        outer, self.notes = self.notes, []
-        try:
+        with override(self, notes=[]):
             result = run()
             return result, [key for key, _ in self.notes], [array for _, array in self.notes]
-        finally:
-            self.notes = outer
 
     def scan(self, body: Callable[[Any, Any], Any], carry: Any, xs: Any, **options: Any) -> tuple[Any, Any]:
         """``lax.scan`` of a body that takes notes."""
@@ -223,7 +219,7 @@ class Host(Evaluation):
 
     def equation(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
         if eqn.primitive.name == "scan":
-            size = eqn.params["length"] * _size(eqn.params["jaxpr"].jaxpr)
+            size = eqn.params["length"] * sum(1 for _ in _compat.equations(eqn.params["jaxpr"]))
             if not 0 < size <= _ROUNDS or any(map(_is_key, (*eqn.invars, *eqn.outvars))):
                 return self.one(eqn, operands, path)
         return super().equation(eqn, operands, path)
@@ -247,11 +243,6 @@ class Host(Evaluation):
 
 def _is_key(v: Any) -> bool:
     return bool(jnp.issubdtype(v.aval.dtype, jax.dtypes.extended))
-
-
-def _size(jaxpr: Any) -> int:
-    inner = (program.jaxpr for eqn in jaxpr.eqns for program in _compat.programs(eqn))
-    return len(jaxpr.eqns) + sum(map(_size, inner))
 
 
 def evaluate(program: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:

@@ -54,8 +54,8 @@ class _Search(Search):
         if not self._moving:
             raise TypeError("hunt needs an argument to change: pass a float such as 0.5, or an array of floats")
         start = [np.asarray(self._inputs[i]) for i in self._moving]
-        owners = [self._program.flat.owner(i) for i in self._moving]
-        super().__init__(f, len(args), start, owners, began, *options)
+        owners = self._program.flat.owners
+        super().__init__(f, len(args), start, [owners[i] for i in self._moving], began, *options)
         self.literals = list(_literals(self._program.closed))
         self._single, self._many = jax.jit(self._oracle), jax.jit(jax.vmap(self._oracle))
         self._single(start).block_until_ready()

@@ -15,13 +15,13 @@ from jax import numpy as jnp
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import is_library
-from wherelint.companion.hunt import TIME
+from wherelint.companion.hunt import TIME, chosen_arguments
 from wherelint.companion.smooth import with_smooth
 from wherelint.jax import _compat, _evaluate
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._mask import Flat, plan
 from wherelint.jax._primitives import CALLS, DROPS, MOVES, SAME
-from wherelint.jax._tags import Origin, Site, Tags, in_jax, site_of
+from wherelint.jax._tags import Origin, Tags, in_jax
 from wherelint.jax._transpose import Pair, Step, Transposer, zero_where
 
 #: Equations that hold others, which are looked at one by one; a custom rule is looked at as a whole.
@@ -87,14 +87,12 @@ class Program:
         argnums: int | Sequence[int] | None = None,
     ) -> None:
         self.flat = Flat(f, args, kwargs)
-        chosen = [argnums] if isinstance(argnums, int) else argnums
-        beyond = set() if chosen is None else self.flat.leaves_beyond(chosen, len(args))
+        chosen = chosen_arguments(argnums, len(args)) | ({-1} if argnums is None else set())
         inputs = [jnp.asarray(value) for value in self.flat.inputs]
-        self.perturbed = [
-            i for i, value in enumerate(inputs) if jnp.issubdtype(value.dtype, jnp.inexact) and i not in beyond
-        ]
+        is_real = [jnp.issubdtype(value.dtype, jnp.inexact) for value in inputs]
+        self.perturbed = [i for i, owner in enumerate(self.flat.owners) if is_real[i] and owner in chosen]
         if not self.perturbed:
-            of_those = "" if chosen is None else " of argnums"
+            of_those = "" if argnums is None else " of argnums"
             raise TypeError(f"there is nothing to differentiate: no argument{of_those} holds floats; write 0.0 for 0")
         self.closed, _ = self.flat.trace()
         if not any(jnp.issubdtype(each.dtype, jnp.inexact) for each in self.closed.out_avals):
@@ -141,17 +139,13 @@ def finite(arrays: Sequence[Any]) -> Any:
 
 
 class _Key(NamedTuple):
-    """What a note is about: an equation in its programs, and the operand that broke; None: whether it drops any."""
+    """What a note is about: an equation below those that it lies in, and the operand that broke; None: if it drops."""
 
     path: Path
     operand: int | None = None
     genuine: bool = False
     #: Of a selection: "arrives" or "dropped", of a cotangent that is not finite.
     broken: str = ""
-
-    @property
-    def site(self) -> Site:
-        return site_of(self.path)
 
     @property
     def loops(self) -> int:
@@ -176,12 +170,12 @@ class _Watcher(Transposer):
 
     watches = True
 
-    def __init__(self, *, only: frozenset[Site] | None = None, bare: Site | None = None) -> None:
+    def __init__(self, *, only: frozenset[Path] | None = None, bare: Path | None = None) -> None:
         super().__init__(strict=False)  # what is not known was refused before, if it is to be
         self._only, self._bare = only, bare
 
     def drops(self, step: Step) -> bool:
-        return self._only is None or _key(step).site in self._only
+        return self._only is None or step.inside in self._only
 
     def annihilated(self, pair: Pair, product: Any) -> Any:
         dead = pair.dead
@@ -190,18 +184,15 @@ class _Watcher(Transposer):
         return zero_where(dead, product)
 
     def equation(self, step: Step) -> list[Pair | None]:
-        if self._bare is not None and _key(step).site == self._bare:
-            return bare(step)
-        return super().equation(step)
+        return bare(step) if step.inside == self._bare else super().equation(step)
 
     def watch(self, step: Step, results: list[Pair | None]) -> None:
         if step.name == "cond" and self._only is None:  # an arm reads an operand altogether, or not at all
             unread = [jnp.all(pair.dead) for pair in results if pair and pair.dead is not None]
-            self.notes.append((_key(step), _some(unread)))
-        if step.name in _HOLDERS or any(eqn.primitive.name in _OPAQUE for eqn in step.path):
+            self.notes.append((_Key(step.inside), _some(unread)))
+        is_inside = any(eqn.primitive.name in _OPAQUE for eqn in step.path)
+        if step.name in _HOLDERS or is_inside or self._bare is not None:  # whose notes nobody reads
             return
-        if self._bare is not None:
-            return  # nobody reads them
         self.notes += _breaks(step, results)
         if step.name in _SELECTIONS and self._only is None:
             # Also what an outer selection dropped already: the nearer one is to blame.
@@ -210,10 +201,6 @@ class _Watcher(Transposer):
             dropped = [each & bad[0] for each in dead if each.shape == bad[0].shape]
             flags = {"": dead, "arrives": bad, "dropped": dropped}
             self.notes += [(_Key(step.inside, broken=name), _some(map(jnp.any, each))) for name, each in flags.items()]
-
-
-def _key(step: Step, operand: int | None = None, genuine: bool = False) -> _Key:
-    return _Key(step.inside, operand, genuine)
 
 
 def _some(flags: Iterable[Any]) -> Any:
@@ -237,8 +224,8 @@ def _breaks(step: Step, results: list[Pair | None]) -> Iterator[tuple[_Key, Any]
         one_by_one = len(arrived) == 1 and arrived[0].shape == raw.ct.shape
         whole = arrived[0] if one_by_one else jnp.all(jnp.array([*map(jnp.all, arrived)]))
         bad, alive = ~jnp.isfinite(raw.ct), ~jnp.isfinite(masked.ct)
-        yield _key(step, i), bad & whole & ~alive
-        yield _key(step, i, genuine=True), bad & whole & alive
+        yield _Key(step.inside, i), bad & whole & ~alive
+        yield _Key(step.inside, i, genuine=True), bad & whole & alive
 
 
 class _Search:
@@ -246,12 +233,10 @@ class _Search:
 
     def __init__(self, backward: Callable[[Transposer], list[Any]], tags: Tags, deadline: float) -> None:
         self._backward, self._tags, self._deadline = backward, tags, deadline
-        self._selections: dict[Site, Origin] = {}
-        self._indices: set[Site] = set()
-        self._matters, self._elements_saved = (
-            functools.cache(self._matters_at),
-            functools.cache(self._elements_saved_by),
-        )
+        self._selections: dict[Path, Origin] = {}
+        self._indices: set[Path] = set()
+        self._matters = functools.cache(self._matters_at)
+        self._elements_saved = functools.cache(self._elements_saved_by)
 
     @property
     def late(self) -> bool:
@@ -285,11 +270,11 @@ class _Search:
                 last = next((each for each in reversed(breaks) if each.key.genuine), None)
                 origin = self._origin(key)
                 is_clip = key.broken == "dropped" or origin.kind in _CLIPS
-                if last and is_clip and origin.site != self._origin(last.key).site:
+                if last and is_clip and origin != self._origin(last.key):
                     last.onto = last.onto or origin
             elif key.operand is None:
-                self._selections[key.site] = self._origin(key)
-                self._indices |= {key.site} if key.path[-1].primitive.name in DROPS else set()
+                self._selections[key.path] = self._origin(key)
+                self._indices |= {key.path} if key.path[-1].primitive.name in DROPS else set()
             else:
                 breaks.append(_Break(key, np.asarray(array), len(self._selections)))
         return breaks
@@ -299,12 +284,12 @@ class _Search:
         if each.key.genuine:
             yield from [(each.onto, each.elements)] if genuine or each.onto else []
         # An inner selection may drop what is singular, and also what would come of an operation without its mask.
-        elif self._matters(each.key.site):
+        elif self._matters(each.key.path):
             yield from self._blamed(each)
 
-    def _matters_at(self, site: Site) -> bool:
+    def _matters_at(self, path: Path) -> bool:
         """Whether the gradient is lost if only this operation is left without a mask: a selection may lie below it."""
-        return self.late or not finite(self._backward(_Watcher(bare=site)))
+        return self.late or not finite(self._backward(_Watcher(bare=path)))
 
     def _blamed(self, each: _Break) -> Iterator[tuple[Origin | None, Any]]:
         """The nearest selection that suffices alone, or together with the indices, through which others are seen."""
@@ -312,23 +297,23 @@ class _Search:
         nearest = every[: each.later][::-1]
         if each.key.loops:  # of a later round
             nearest += every[each.later :][::-1]
-        for others in (frozenset[Site](), frozenset(self._indices)):
-            for site in nearest:
+        for others in (frozenset[Path](), frozenset(self._indices)):
+            for path in nearest:
                 if self.late:
                     yield None, left
                     return
-                saved = left & self._elements_saved(others | {site}).get((each.key.site, each.key.operand), False)
+                saved = left & self._elements_saved(others | {path}).get((each.key.path, each.key.operand), False)
                 if np.any(saved):
-                    yield self._selections[site], saved
+                    yield self._selections[path], saved
                     left = left & ~saved
                 if not np.any(left):
                     return
         yield self._selections[nearest[0]] if nearest else None, left
 
-    def _elements_saved_by(self, sites: frozenset[Site]) -> dict[tuple[Site, int | None], Any]:
+    def _elements_saved_by(self, selections: frozenset[Path]) -> dict[tuple[Path, int | None], Any]:
         """The elements that these selections alone keep from breaking, by equation and operand."""
-        notes = self._notes(_Watcher(only=sites))
-        return {(key.site, key.operand): np.asarray(array) for key, array in notes if not key.genuine}
+        notes = self._notes(_Watcher(only=selections))
+        return {(key.path, key.operand): np.asarray(array) for key, array in notes if not key.genuine}
 
 
 def _poison(key: _Key, elements: Any, origin: Origin, select: Origin | None) -> Poison:
@@ -355,8 +340,8 @@ def explain_value(f: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> Rep
     for passes in (np.isfinite, lambda x: ~np.isnan(x)):  # a nan may be made of infinities that are meant
         first = _Makers(passes)
         first.is_finite(program, inputs)
-        for site, poison in list(first.found.items())[:_MAKERS]:
-            if not _Makers(passes, first.found.keys() - {site}).is_finite(program, inputs):
+        for path, poison in list(first.found.items())[:_MAKERS]:
+            if not _Makers(passes, first.found.keys() - {path}).is_finite(program, inputs):
                 return Report(False, False, False, (poison,))
     return Report(False, False, False)
 
@@ -364,10 +349,10 @@ def explain_value(f: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> Rep
 class _Makers(_evaluate.Host):
     """Finds the operations whose results do not pass a test although their operands do; some ``repaired`` give 1."""
 
-    def __init__(self, passes: Callable[[Any], Any], repaired: Collection[Site] = ()) -> None:
+    def __init__(self, passes: Callable[[Any], Any], repaired: Collection[Path] = ()) -> None:
         super().__init__()
         self._passes, self._repaired = passes, repaired
-        self.found: dict[Site, Poison] = {}
+        self.found: dict[Path, Poison] = {}
 
     def is_finite(self, program: ClosedJaxpr, inputs: Sequence[Any]) -> bool:
         """Whether the results are finite."""
@@ -375,16 +360,16 @@ class _Makers(_evaluate.Host):
             return bool(finite(self.run(program, inputs)))
 
     def one(self, eqn: JaxprEqn, operands: list[Any], path: Path) -> list[Any]:
-        results, site = super().one(eqn, operands, path), site_of((*path, eqn))
+        results, inside = super().one(eqn, operands, path), (*path, eqn)
         passed = [self._passes(x) for x in operands if jnp.issubdtype(x.dtype, jnp.inexact)]
         for i, result in enumerate(results):
             if jnp.issubdtype(result.dtype, jnp.inexact):
                 bad = ~self._passes(np.asarray(result))
                 for each in passed:
                     bad &= each if each.shape == bad.shape else each.all()
-                if bad.any() and site not in self.found:
-                    self.found[site] = self._poison(Origin(path, eqn, None), np.argwhere(bad))
-                if site in self._repaired:
+                if bad.any() and inside not in self.found:
+                    self.found[inside] = self._poison(Origin(path, eqn, None), np.argwhere(bad))
+                if inside in self._repaired:
                     results[i] = np.where(bad, 1, result)
         return results
 

@@ -60,9 +60,12 @@ class Flat:
     """A call as a function of its arrays: what is no array stays as it is."""
 
     def __init__(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        self._f, self._args = f, args
+        self._f = f
         self._leaves, self._tree = jax.tree.flatten((tuple(args), kwargs))
         self._dynamic = [i for i, leaf in enumerate(self._leaves) if _is_array(leaf)]
+        owners = dict(enumerate(k for k, arg in enumerate(args) for _ in jax.tree.leaves(arg)))
+        #: By input, the number of the positional argument that it belongs to; -1 for a keyword's.
+        self.owners = [owners.get(i, -1) for i in self._dynamic]
 
     @property
     def inputs(self) -> list[Any]:
@@ -83,34 +86,16 @@ class Flat:
 
     def values(self, inputs: Sequence[Any]) -> list[Any]:
         """The leaves of the result with other arrays."""
+        return jax.tree.leaves(self._result(inputs))
+
+    def _result(self, inputs: Sequence[Any]) -> Any:
         args, kwargs = self.arguments(inputs)
-        return jax.tree.leaves(self._f(*args, **kwargs))
+        return self._f(*args, **kwargs)
 
     def trace(self) -> tuple[ClosedJaxpr, Any]:
         """The jaxpr from the inputs to the leaves of the result, and the result's structure."""
-        trees: list[Any] = []
-
-        def flat(*inputs: Any) -> list[Any]:
-            args, kwargs = self.arguments(inputs)
-            leaves, tree = jax.tree.flatten(self._f(*args, **kwargs))
-            trees.append(tree)
-            return leaves
-
-        closed = jax.make_jaxpr(flat)(*self.inputs)
-        return closed, trees[-1]
-
-    def owner(self, n: int) -> int:
-        """The number of the positional argument that an input belongs to; -1 for a keyword's."""
-        owners = [k for k, arg in enumerate(self._args) for _ in jax.tree.leaves(arg)]
-        return owners[self._dynamic[n]] if self._dynamic[n] < len(owners) else -1
-
-    def leaves_beyond(self, argnums: Sequence[int], count: int) -> set[int]:
-        """The inputs that belong to other arguments than these of ``count``. Raises ValueError where there is none."""
-        for k in argnums:
-            if not -count <= k < count:
-                raise ValueError(f"argnums has {k}, but the function gets {count} positional arguments")
-        chosen = {k % count for k in argnums}
-        return {n for n in range(len(self._dynamic)) if self.owner(n) not in chosen}
+        closed, shape = jax.make_jaxpr(lambda *inputs: self._result(inputs), return_shape=True)(*self.inputs)
+        return closed, jax.tree.structure(shape)
 
 
 def _is_array(leaf: Any) -> bool:
@@ -125,8 +110,6 @@ class Plan:
 
     forward: ClosedJaxpr
     linear: ClosedJaxpr
-    #: The inputs that are differentiated.
-    perturbed: tuple[int, ...]
     results: int
     #: Which residuals depend on those.
     active: tuple[bool, ...]
@@ -154,8 +137,7 @@ class Plan:
 
 def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequence[int]) -> Plan:
     """The plan of a function of flat inputs with flat results; ``inputs`` may be shapes."""
-    linear: list[ClosedJaxpr] = []
-    counts: list[int] = []
+    linear: list[tuple[ClosedJaxpr, int]] = []
 
     def forward(*leaves: Any) -> list[Any]:
         def differentiated(*some: Any) -> Sequence[Any]:
@@ -164,24 +146,13 @@ def plan(f: Callable[..., Sequence[Any]], inputs: Sequence[Any], perturbed: Sequ
         primals = [leaves[i] for i in perturbed]
         results, pushed = jax.linearize(differentiated, *primals)
         program = jax.make_jaxpr(pushed)(*primals)
-        linear.append(program)
-        counts.append(len(results))
+        linear.append((program, len(results)))
         return [*results, *program.consts]
 
     closed = jax.make_jaxpr(forward)(*inputs)
     active = _compat.active_outputs(closed, [i in perturbed for i in range(len(inputs))])
-    return Plan(closed, _compat.open_constants(linear[-1]), tuple(perturbed), counts[-1], tuple(active[counts[-1] :]))
-
-
-@dataclass
-class _Residuals:
-    """What the backward pass needs: the residuals, and, as a part of their structure, the plan."""
-
-    values: list[Any]
-    plan: Plan
-
-
-jax.tree_util.register_dataclass(_Residuals, ["values"], ["plan"])
+    program, count = linear[-1]
+    return Plan(closed, _compat.open_constants(program), count, tuple(active[count:]))
 
 
 def _with_masks(closed: ClosedJaxpr) -> Callable[..., Any]:
@@ -192,19 +163,20 @@ def _with_masks(closed: ClosedJaxpr) -> Callable[..., Any]:
     def call(*inputs: Any) -> list[Any]:
         return _compat.evaluate(program, inputs)
 
-    def forward(*primals: Any) -> tuple[list[Any], _Residuals]:
+    def forward(*primals: Any) -> tuple[list[Any], Any]:
         moved = [i for i, primal in enumerate(primals) if primal.perturbed]
         perturbed = [i for i in moved if jnp.issubdtype(jnp.result_type(primals[i].value), jnp.inexact)]
         values = [primal.value for primal in primals]
         linear_plan = plan(lambda *inputs: _compat.evaluate(program, inputs), values, perturbed)
         results, residuals = linear_plan.run_forward(values)
-        return results, _Residuals(residuals, linear_plan)
 
-    def backward(residuals: _Residuals, cts: Sequence[Any]) -> tuple[Any, ...]:
-        linear_plan = residuals.plan
-        arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
-        gradients = linear_plan.gradient(Transposer(), arrived, residuals.values)
-        return tuple(substituted([None] * len(program.in_avals), linear_plan.perturbed, gradients))
+        def pull(residuals: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, ...]:
+            arrived = [None if isinstance(ct, SymbolicZero) or ct.dtype == jax.dtypes.float0 else ct for ct in cts]
+            gradients = linear_plan.gradient(Transposer(), arrived, residuals)
+            return tuple(substituted([None] * len(values), perturbed, gradients))
 
-    call.defvjp(forward, backward, symbolic_zeros=True)
+        residual: Any = jax.tree_util.Partial
+        return results, residual(pull, residuals)
+
+    call.defvjp(forward, lambda pull, cts: pull(cts), symbolic_zeros=True)
     return call

@@ -29,10 +29,6 @@ DENSE = {
 }  # fmt: skip
 #: What computes another program, and nothing else.
 CALLS = frozenset("jit pjit closed_call core_call call remat2 checkpoint remat program_order".split())
-#: Where a rule of its own is: products, selections, calls and loops.
-BY_HAND = CALLS | frozenset(
-    "mul div select_n dot_general conv_general_dilated scan cond custom_lin custom_linear_solve".split()
-)
 _LOOP = "has no reverse mode in JAX either: use `lax.scan` or a `fori_loop` with static bounds"
 _SHARDED = "runs on several devices: apply mask_gradients to the mapped function instead"
 _EFFECT = "calls Python or writes to a reference, so wherelint cannot read what it computes"
@@ -46,8 +42,6 @@ REFUSED: dict[str, str] = {
         """debug_callback debug_print io_callback pure_callback ffi_call box_get box_set new_box new_log log_extend
         log_read get swap addupdate dce_sink""".split(), _EFFECT),
 }  # fmt: skip
-
-KNOWN = SAME | MOVES | DROPS | set(DENSE) | BY_HAND
 
 
 def refusal(name: str) -> NotImplementedError:

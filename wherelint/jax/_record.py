@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
+from jax._src.interpreters import ad as private
 from jax.custom_batching import custom_vmap
 from jax.interpreters import ad
 
@@ -54,8 +55,6 @@ def record(path: str | os.PathLike[str], root: str | os.PathLike[str] = ".") -> 
 @contextmanager
 def hook(marks: Marks) -> Iterator[None]:
     """Mark what is transposed in the block."""
-    from jax._src.interpreters import ad as private
-
     name = next((name for name in _TRANSPOSE if hasattr(private, name)), None)
     if name is None:
         raise NotImplementedError(f"gradient coverage does not know how jax {jax.__version__} transposes")
@@ -69,7 +68,7 @@ def hook(marks: Marks) -> Iterator[None]:
         for traceback in _tracebacks_reached(jaxpr, differentiated, cotangents):
             if traceback is not None and traceback not in seen:
                 seen.add(traceback)
-                _mark(marks, traceback)
+                marks.gradient.update(_frames(marks, traceback))
         return original(jaxpr, stack, consts, primals, cotangents)
 
     with override(private, **{name: transpose}), _measure_distances(marks):
@@ -93,14 +92,10 @@ def _tracebacks_reached(jaxpr: Any, differentiated: Sequence[bool], cotangents: 
             yield eqn.source_info.traceback
 
 
-def _mark(marks: Marks, traceback: Any) -> None:
-    marks.gradient.update(_frames(marks, traceback))
-
-
 def _frames(marks: Marks, traceback: Any) -> Iterator[Frame]:
     """The frames of the program, the innermost first."""
     for code, offset in zip(*traceback.raw_frames(), strict=True):
-        ours = marks.ours[code.co_filename]
+        ours = marks.ours(code.co_filename)
         if ours:
             yield code, offset
         elif ours is None or code.co_name.startswith("trace_to_jaxpr"):  # beyond stands whoever traced it first
@@ -110,8 +105,6 @@ def _frames(marks: Marks, traceback: Any) -> Iterator[Frame]:
 @contextmanager
 def _measure_distances(marks: Marks) -> Iterator[None]:
     """In the block, what differentiates singular operations notes how near their operands come."""
-    from jax._src.interpreters import ad as private
-
     jvps: dict[Any, Any] = ad.primitive_jvps
     others: dict[Any, Any] = getattr(private, "primitive_linearizations", {})
     before = dict(jvps), dict(others)

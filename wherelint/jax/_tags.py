@@ -6,7 +6,6 @@ name scope of its own, which JAX hands on to what it derives from the equation.
 
 import os
 import re
-import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import jax
 
 import wherelint
 from wherelint.companion import Place
-from wherelint.companion.frames import is_library
+from wherelint.companion.frames import calling, is_library, place
 from wherelint.jax import _compat
 from wherelint.jax._compat import ClosedJaxpr, JaxprEqn, Path
 from wherelint.jax._evaluate import Evaluation
@@ -44,16 +43,8 @@ FUNCTIONS = {
     if name.startswith("jax.") and OPERATIONS[signature.op].code
 }
 
-#: The equations that an equation lies in, and itself, to be compared.
-Site = tuple[int, ...]
 
-
-def site_of(path: Path) -> Site:
-    """The equations' identities."""
-    return tuple(map(id, path))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Origin:
     """An equation of the program, and those that it lies in, the outermost first."""
 
@@ -61,10 +52,6 @@ class Origin:
     eqn: JaxprEqn
     #: Who asked, for what lies in a library altogether.
     caller: Place | None
-
-    @property
-    def site(self) -> Site:
-        return site_of((*self.path, self.eqn))
 
     @property
     def op(self) -> str:
@@ -114,15 +101,15 @@ class Origin:
 
 def _inside(places: list[Place], filename: str, name: str) -> list[Place]:
     """The places up to a function; its file is not known where JAX has batched it."""
-    for i, place in enumerate(places):
-        if place.function.endswith(name) and (not filename or place.filename == filename):
+    for i, each in enumerate(places):
+        if each.function.endswith(name) and (not filename or each.filename == filename):
             return places[: i + 1]
     return places
 
 
-def in_jax(place: Place) -> bool:
+def in_jax(at: Place) -> bool:
     """Whether it is a place in JAX."""
-    return place.filename.startswith(_JAX)
+    return at.filename.startswith(_JAX)
 
 
 def _file_of(eqn: JaxprEqn) -> str:
@@ -130,12 +117,10 @@ def _file_of(eqn: JaxprEqn) -> str:
     return _compat.function(inner[0])[1] if inner else ""
 
 
-def _caller() -> Place | None:
+def _caller() -> Place:
     """The line outside of wherelint that is being run."""
-    for frame, row in traceback.walk_stack(None):
-        if not frame.f_code.co_filename.startswith(_OWN):
-            return Place(frame.f_code.co_filename, row, function=frame.f_code.co_name)
-    return None
+    at = place(calling((_OWN,))[0])
+    return Place(at.filename, at.row, function=at.function)
 
 
 class Tags(Evaluation):

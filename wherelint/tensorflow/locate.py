@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from wherelint.companion import Place, Poison, Report
 from wherelint.companion.frames import calling, directories, places, user_and_library
+from wherelint.companion.report import Places
 from wherelint.ops import lookup
 from wherelint.tensorflow import compat
 
@@ -80,7 +81,13 @@ def locate(f: Callable[..., Any], *args: Any) -> Report:
     arguments = tf.nest.map_structure(_differentiable, args)
     leaves = [each for each in tf.nest.flatten(arguments) if is_floating(each)]
     calls: list[Call] = []
-    with tf.GradientTape() as tape, record_calls(calls):
+
+    def note(kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        calls.append(Call(kind, attributes, operands, results, partial(places, calling(_OWN))))
+
+    with ExitStack() as undo, tf.GradientTape() as tape, compat.noting(note):
+        undo.callback(tf.config.run_functions_eagerly, tf.config.functions_run_eagerly())
+        tf.config.run_functions_eagerly(True)
         tape.watch(leaves)
         values = [each for each in tf.nest.flatten(f(*arguments)) if is_floating(each)]
     variables = tape.watched_variables()
@@ -117,22 +124,6 @@ def _differentiable(each: Any) -> Any:
     return each
 
 
-@contextmanager
-def record_calls(calls: list[Call]) -> Iterator[None]:
-    """Within the block all that runs is added to the calls, with the functions of ``tf.function``."""
-
-    def note(kind: str, attributes: Any, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        calls.append(Call(kind, attributes, operands, results, partial(places, calling(_OWN))))
-
-    eager = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    try:
-        with compat.noting(note):
-            yield
-    finally:
-        tf.config.run_functions_eagerly(eager)
-
-
 @dataclass(eq=False)
 class Call:
     """One operation that ran: its attributes and tensors, and which operands are differentiated."""
@@ -142,7 +133,7 @@ class Call:
     operands: Sequence[Any]
     results: Sequence[Any]
     #: Where the user's program stands, and where a library, if that is further in.
-    places: Callable[[], tuple[Place | None, Place | None]] = lambda: (None, None)
+    places: Callable[[], Places] = lambda: (None, None)
     #: Whether XLA has compiled it.
     compiled: bool = False
     live: Sequence[bool] = ()
@@ -194,10 +185,10 @@ class _Break:
 
 @dataclass
 class _Pass:
-    """A masked backward pass over the calls, down to ``last``; with ``killers`` only those selections drop anything."""
+    """A masked backward pass over the calls, down to ``last``; with ``selections`` only those drop anything."""
 
     calls: Sequence[Call]
-    killers: frozenset[Call] | None = None
+    selections: frozenset[Call] | None = None
     last: Call | None = None
     breaks: list[_Break] = field(default_factory=list)
     cotangents: dict[int, Any] = field(default_factory=dict)
@@ -254,14 +245,14 @@ class _Pass:
     def _mask(self, call: Call, number: int, got: Any) -> Any:
         """Which elements of an operand nothing reaches but what is dead."""
         dead = [self.dead.get(id(each), tf.ones(each.shape, tf.bool)) for each in call.results]
-        kills = self.killers is None or call in self.killers
+        drops = self.selections is None or call in self.selections
         if call.kind in _ELEMENTWISE and dead[0].shape == got.shape:
             others = [each for i, each in enumerate(call.operands) if i != number and not call.live[i]]
-            return dead[0] | (others[0] == 0) if call.kind == "Mul" and others and kills else dead[0]
+            return dead[0] | (others[0] == 0) if call.kind == "Mul" and others and drops else dead[0]
         alive = [tf.cast(~d, r.dtype) for d, r in zip(dead, call.results, strict=True)]
         if call.kind in _KINDS:
             found = _unreached(call, number, alive, got)
-            if not kills:  # what it drops by itself is alive
+            if not drops:  # what it drops by itself is alive
                 found &= ~_unreached(call, number, [tf.ones_like(each) for each in call.results], got)
             return found
         if call.kind == "ReadVariableOp":
@@ -315,12 +306,8 @@ def _origin(calls: Sequence[Call], roots: Sequence[Any], broken: Callable[[Any],
     if found is None:
         return None
     call, result = found
-    at = np.argwhere(broken(result))
-    op_at, op_within = call.places()
-    return Poison(
-        _operation(call.kind), op_at, index=tuple(map(int, at[0])), count=len(at), op_within=op_within,
-        framework="tensorflow", value=True,
-    )  # fmt: skip
+    elements = np.argwhere(broken(result))
+    return Poison.of(_operation(call.kind), call.places(), elements, framework="tensorflow", value=True)
 
 
 def _poisons(run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator[Poison]:
@@ -331,17 +318,13 @@ def _poisons(run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Iterator
             if not len(at) or (genuine, one.call.statement) in reported:
                 continue
             reported.add((genuine, one.call.statement))
-            killer = _clip(one.call, run.calls) if genuine else _killer(one, elements, run, roots, seeds)
-            op_at, op_within = one.call.places()
-            select_at, select_within = killer.places() if killer else (None, None)
-            kind = _KINDS.get(killer.kind, "multiply") if killer else None
-            yield Poison(
-                _operation(one.call.kind), op_at, kind, select_at, tuple(map(int, at[0])), count=len(at),
-                genuine=genuine, op_within=op_within, select_within=select_within, framework="tensorflow",
-            )  # fmt: skip
+            selection = _clip(one.call, run.calls) if genuine else _blamed(one, elements, run, roots, seeds)
+            select = (_KINDS.get(selection.kind, "multiply"), selection.places()) if selection else ()
+            op, places = _operation(one.call.kind), one.call.places()
+            yield Poison.of(op, places, at, *select, genuine=genuine, framework="tensorflow")
 
 
-def _killer(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Call | None:
+def _blamed(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds: Sequence[Any]) -> Call | None:
     """The nearest selection that alone drops every one of the elements, whenever it runs."""
     reached: set[int] = {id(each) for each in one.call.results}
     nearest: dict[Any, list[Call]] = {}
@@ -352,7 +335,7 @@ def _killer(one: _Break, elements: Any, run: _Pass, roots: Sequence[Any], seeds:
             nearest.setdefault(call.statement, []).append(call)
     near = [calls for calls in nearest.values() if any(id(each) in reached for call in calls for each in call.results)]
     for calls in near[:_MOST]:
-        alone = _Pass(run.calls, killers=frozenset(calls), last=one.call).run(roots, seeds)
+        alone = _Pass(run.calls, selections=frozenset(calls), last=one.call).run(roots, seeds)
         if any(bool(tf.reduce_all(each.dead | ~elements)) for each in alone.breaks
                if each.call is one.call and each.elements.shape == elements.shape):  # fmt: skip
             return calls[0]
@@ -378,8 +361,7 @@ def _is_broadcast(call: Call) -> bool:
 
 def _summed(cotangent: Any, shape: Any) -> Any:
     """A cotangent for an operand that was broadcast."""
-    extra = len(cotangent.shape) - len(shape)
-    axes = [*range(extra), *(extra + i for i, size in enumerate(shape) if size != cotangent.shape[extra + i])]
+    axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=tf.constant(shape, tf.int32), s1=tf.shape(cotangent))
     return tf.reshape(tf.reduce_sum(cotangent, axes), shape)
 
 
@@ -541,7 +523,8 @@ class Replay:
             index, item = int(rest[0]), rest[1]
             return [[*first[:index], item, *first[index + 1 :]]]
         shape, dtype = rest[-1], operation.get_attr("element_dtype")
-        full = [tf.zeros(_shape(shape, first), dtype) if each is None else each for each in first]
+        shape = next((each.shape for each in first if each is not None), shape)
+        full = [tf.zeros(shape, dtype) if each is None else each for each in first]
         if kind == "GetItem":
             return [full[int(rest[0])]]
         if kind != "Stack":
@@ -574,13 +557,8 @@ def attributes_of(operation: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _places(operation: Any) -> tuple[Place | None, Place | None]:
+def _places(operation: Any) -> Places:
     """Where the user's program stands that has made an operation, and where a library, if that is further in."""
     frames = [each for each in reversed(operation.traceback) if not each.filename.startswith(_OWN)]
     found = [Place(each.filename, each.lineno, function=each.name.removeprefix("tf__")) for each in frames]
     return user_and_library(found)
-
-
-def _shape(shape: Any, elements: Sequence[Any]) -> Any:
-    known = next((each.shape for each in elements if each is not None), None)
-    return known if known is not None else shape

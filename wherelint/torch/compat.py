@@ -183,16 +183,11 @@ def around_compiled(instead: Callable[..., Any]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def without_donated_buffers() -> Iterator[None]:
+def without_donated_buffers() -> AbstractContextManager[Any]:
     """Within the block, what is compiled lets its graph be kept."""
     import torch._functorch.config as config
 
-    if not hasattr(config, "donated_buffer"):  # before torch 2.6
-        yield
-        return
-    with config.patch(donated_buffer=False):
-        yield
+    return config.patch(donated_buffer=False) if hasattr(config, "donated_buffer") else nullcontext()  # since torch 2.6
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from wherelint.companion import Poison, Report
 from wherelint.companion.frames import places
+from wherelint.companion.hunt import chosen_arguments
 from wherelint.companion.smooth import with_smooth
 from wherelint.ops import OPERATIONS
 from wherelint.torch import compat
@@ -56,12 +57,8 @@ def locate(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | Non
     report = explain(traced)
     flat, shape = tree_flatten(args)
     moving = [i for i, each in enumerate(flat) if differentiable(each)]
-    masked = iter(report.masked)
-    lost = [
-        next(masked) if is_own else None
-        for each, is_own in zip(flat, _is_own(args, argnums), strict=True)
-        if differentiable(each)
-    ]
+    is_own, masked = _is_own(args, argnums), iter(report.masked)
+    lost = [next(masked) if is_own[i] else None for i in moving]
 
     def values(inputs: list[Any], wide: bool) -> list[Any]:
         point = list(flat)
@@ -91,7 +88,7 @@ def explain(traced: Traced) -> Report:
     gradients(traced, run)
     behind = reach({each.node for each in run.breaks or ()}, users(graph))
     candidates = frozenset([node for node in behind if kind(node)][:_MOST])
-    run = Run(breaks=[], killers=candidates, ends=traced.ends)
+    run = Run(breaks=[], selections=candidates, ends=traced.ends)
     masked = gradients(traced, run)
     found = _poisons(run.breaks or [], graph, finite(masked))
     lost = "" if finite(masked) else ", ".join(sorted(run.lost))
@@ -149,11 +146,7 @@ def trace(f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[in
 
 def _is_own(args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[bool]:
     """Which leaves of the arguments are differentiated, if they have a gradient."""
-    chosen = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
-    for k in chosen:
-        if not -len(args) <= k < len(args):
-            raise ValueError(f"argnums has {k}, but the function gets {len(args)} positional arguments")
-    numbers = {k % len(args) for k in chosen}
+    numbers = chosen_arguments(argnums, len(args))
     return [number in numbers for number, each in enumerate(args) for _ in tree_flatten(each)[0]]
 
 
@@ -187,21 +180,19 @@ def _poisons(breaks: list[Break], graph: dict[Node, list[Node]], masked_finite: 
     for each in breaks:
         if each.node not in singular and singular.intersection(reach([each.node], graph)):
             continue  # a product of what broke further up
-        killer, genuine = each.killer, each.genuine
+        selection, genuine = each.selection, each.genuine
         if genuine and masked_finite:  # what it was clipped by drops it again
-            killer = next((node for node in reach([each.node], graph)[1:] if kind(node)), None)
+            selection = next((node for node in reach([each.node], graph)[1:] if kind(node)), None)
             genuine = False
         elif genuine:
-            killer = next((node for node in reach([each.node], graph)[1:_NEAR] if kind(node) in _BOUNDS), None)
-        op_at, op_within = places(label(each.node))
-        select_at, select_within = places(label(killer)) if killer else (None, None)
-        at = each.elements.nonzero()
-        poison = Poison(
-            operation(each.node), op_at, kind(killer) if killer else None, select_at, tuple(at[0].tolist()),
-            count=len(at), genuine=genuine, op_within=op_within, select_within=select_within, framework="torch",
-            node=each.node, elements=each.elements,
+            selection = next((node for node in reach([each.node], graph)[1:_NEAR] if kind(node) in _BOUNDS), None)
+        select = (kind(selection), places(label(selection))) if selection else ()
+        poison = Poison.of(
+            operation(each.node), places(label(each.node)), each.elements.nonzero(), *select, genuine=genuine,
+            framework="torch", node=each.node, elements=each.elements,
         )  # fmt: skip
-        found.setdefault((poison.op, op_at, op_within, poison.select, select_at, genuine), poison)
+        key = poison.op, poison.op_at, poison.op_within, poison.select, poison.select_at, genuine
+        found.setdefault(key, poison)
     return tuple(found.values())
 
 

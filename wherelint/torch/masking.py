@@ -18,10 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
+from torch.utils._pytree import tree_map_only
 
 from wherelint.torch import compat
+from wherelint.torch.trace import tensors
 
-#: Flags in the shape of a cotangent by what kills: every selection together, or one node of the graph alone.
+#: Flags in the shape of a cotangent by what drops: every selection together, or one node of the graph alone.
 Flags = dict[Node | None, Tensor]
 #: The key of every selection together; every cotangent has flags for it.
 EVERY = None
@@ -62,12 +64,12 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
 class Break:
     """Where a backward pass multiplied a dead or finite cotangent by something that is not finite.
 
-    ``elements`` is a mask in the shape of the result; ``killer`` is the innermost selection that would drop them alone.
+    ``elements`` is a mask in the shape of the result; ``selection`` is the innermost one that would drop them alone.
     """
 
     node: Node
     elements: Tensor
-    killer: Node | None
+    selection: Node | None
     genuine: bool
 
 
@@ -76,7 +78,7 @@ class Run:
     """One backward pass: what it is to note, and what it could not follow."""
 
     #: The selections whose dead elements are told apart, and those of them that the pass has met, in this order.
-    killers: frozenset[Node] = frozenset()
+    selections: frozenset[Node] = frozenset()
     met: dict[Node, None] = field(default_factory=dict)
     breaks: list[Break] | None = None
     #: Operations through which dead elements could not be followed.
@@ -122,7 +124,7 @@ class _Call:
         self.node: Any = compat.current_node()  # None outside of a backward pass
         self.name, self.in_place = _named(func)
         self.kind = _KINDS.get(self.name, "unknown")
-        operands = list(_tensors((*args, *kwargs.values())))
+        operands = list(tensors((*args, *kwargs.values())))
         self.cotangents = [each for each in operands if isinstance(each, Masked)]
         self.plain = [each for each in operands if not isinstance(each, Masked)]
         self.run = self.cotangents[0].run
@@ -130,24 +132,21 @@ class _Call:
     def on(self, cotangent: Callable[[Masked], Tensor], plain: Callable[[Tensor], Tensor] = lambda t: t) -> Any:
         """What the operation makes of other operands."""
 
-        def instead(tree: Any) -> Any:
-            if isinstance(tree, list):
-                return [instead(each) for each in tree]
-            if isinstance(tree, Tensor):
-                return cotangent(tree) if isinstance(tree, Masked) else plain(tree)
-            return tree
+        def instead(each: Tensor) -> Tensor:
+            return cotangent(each) if isinstance(each, Masked) else plain(each)
 
-        return self.func(*map(instead, self.args), **{key: instead(each) for key, each in self.kwargs.items()})
+        args, kwargs = tree_map_only(Tensor, instead, (self.args, self.kwargs))
+        return self.func(*args, **kwargs)
 
     def result(self) -> Any:
         """The result with its flags, or the operand that the operation has written."""
         run = self.run
-        if self.node in run.killers:
+        if self.node in run.selections:
             run.met[self.node] = None
         keys = dict.fromkeys(key for each in self.cotangents for key in each.flags)
         if self.kind == "buffer":
             keys |= {EVERY: None, **run.met}
-        elif self.node in run.killers:
+        elif self.node in run.selections:
             keys[self.node] = None
         before = [torch.isfinite(each.value) for each in self.cotangents] if run.breaks is not None else []
         target = self.args[0] if self.in_place else None
@@ -163,14 +162,14 @@ class _Call:
         elif self.kind in ("product", "row", "unknown"):
             if before:
                 self._look(value, before, flags)
-            for each, alive in zip(_tensors([value]), _tensors([flags[EVERY]]), strict=True):
+            for each, alive in zip(tensors(value), tensors(flags[EVERY]), strict=True):
                 each.masked_fill_(alive == 0, 0)
         return self._wrap(value, flags) if target is None else target
 
     def _look(self, value: Any, before: list[Tensor], flags: Flags) -> None:
         """Note what is not finite of a product, where the cotangents were."""
         if self.kind == "unknown":
-            for each in _tensors([value]) if all(bool(each.all()) for each in before) else ():
+            for each in tensors(value) if all(bool(each.all()) for each in before) else ():
                 self._note(~torch.isfinite(each), {})
             return
         whole = functools.reduce(torch.logical_and, before)
@@ -206,7 +205,7 @@ class _Call:
         dead = all(not bool(each.by(key).any()) for each in self.cotangents)
         if key is EVERY and not dead:
             self._lose()
-        return _each(lambda t: _flags(torch.full_like(t, not dead, dtype=torch.bool), t), value)
+        return tree_map_only(Tensor, lambda t: _flags(torch.full_like(t, not dead, dtype=torch.bool), t), value)
 
     def _lose(self) -> None:
         if any(bool((each.by(EVERY) == 0).any()) for each in self.cotangents):
@@ -228,10 +227,10 @@ class _Call:
         value = self.on(lambda each: each.value, lambda t: torch.nan_to_num(t, 0.0, 0.0, 0.0))
 
         def meets(flags: Callable[[Masked], Tensor]) -> Any:
-            return _each(lambda t: t != 0, self.on(flags, lambda t: (~torch.isfinite(t)).to(t.dtype)))
+            return tree_map_only(Tensor, lambda t: t != 0, self.on(flags, lambda t: (~torch.isfinite(t)).to(t.dtype)))
 
         alive = meets(lambda each: each.by(EVERY))
-        for each, nans in zip(_tensors([value]), _tensors([alive]), strict=True):
+        for each, nans in zip(tensors(value), tensors(alive), strict=True):
             each.masked_fill_(nans, torch.nan)
         if self.run.breaks is not None and isinstance(value, Tensor):
 
@@ -247,7 +246,7 @@ class _Call:
         """Remember where the operation broke: what is dead there, and what is alive."""
         rest = broken & (flags[EVERY] == 0) if flags else torch.zeros_like(broken)
         genuine = broken & ~rest
-        # The innermost selection that kills an element alone: the last one that the backward pass met.
+        # The innermost selection that drops an element alone: the last one that the backward pass met.
         for key in (*reversed(self.run.met), None):
             found = rest & (flags[key] == 0) if key in flags else rest & False
             if bool(found.any()):
@@ -262,21 +261,6 @@ def _named(func: Any) -> tuple[str, bool]:
     """The name of an operation, and whether it writes its first operand."""
     name = str(func.name()).partition("::")[2].partition(".")[0]
     return name.rstrip("_"), name.endswith("_") and not name.endswith("__")
-
-
-def _tensors(tree: Iterable[Any]) -> Iterator[Tensor]:
-    for each in tree:
-        if isinstance(each, Tensor):
-            yield each
-        elif isinstance(each, list | tuple):
-            yield from _tensors(each)
-
-
-def _each(f: Callable[[Tensor], Any], tree: Any) -> Any:
-    """The function of one result, or of each of several."""
-    if isinstance(tree, list | tuple):
-        return [_each(f, each) for each in tree]
-    return f(tree) if isinstance(tree, Tensor) else tree
 
 
 def _is_number(tensor: Tensor) -> bool:

@@ -130,7 +130,7 @@ class _Coverage(Labels):
         """The calling frames of the program, the innermost first."""
         found = list[Frame]()
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and (ours := self._ours[frame.f_code.co_filename]) is not None:
+        while frame is not None and (ours := self._ours(frame.f_code.co_filename)) is not None:
             if ours:
                 found.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back

@@ -40,11 +40,8 @@ class Labels(TorchFunctionMode):
         self._apply = original = torch.autograd.Function.__dict__["apply"]
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:  # it does not ask the modes
-            self.inside += 1
-            try:
+            with override(self, inside=self.inside + 1):
                 result = original.__get__(None, cls)(*args, **kwargs)
-            finally:
-                self.inside -= 1
             self.label_new(result, args)
             return result
 

@@ -27,6 +27,7 @@ from jax.custom_batching import custom_vmap
 
 from wherelint.companion.frames import is_library
 from wherelint.jax import _compat
+from wherelint.jax._compat import substituted
 from wherelint.jax._locate import Program, explain_value
 from wherelint.watcher import Imports
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
@@ -54,9 +55,9 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
     session.barriers.append(_compat.wait_for_callbacks)
     with ExitStack() as patches:
         sites: dict[Any, Site] = {}
-        patches.enter_context(_compat.replace_function(_compat.VJP, partial(_watch_vjp, sites, _Pullback)))
-        patches.enter_context(_compat.replace_function("linearize", partial(_watch_vjp, sites, _Pushforward)))
-        patches.enter_context(_compat.replace_function("linear_transpose", _watch_transpose))
+        patches.enter_context(_compat.around(_compat.VJP, partial(_watched, sites, _Pullback)))
+        patches.enter_context(_compat.around("linearize", partial(_watched, sites, _Pushforward)))
+        patches.enter_context(_compat.around("linear_transpose", _watched_transpose))
         patches.enter_context(_compat.quick_calls())
         try:
             yield
@@ -64,41 +65,42 @@ def hook(session: Session, imports: Imports) -> Iterator[None]:
             _compat.wait_for_callbacks()
 
 
-def _watch_vjp(sites: dict[Any, Site], kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _watched(
+    sites: dict[Any, Site], kind: Any, original: Callable[..., Any], fun: Any, *primals: Any, **options: Any
+) -> Any:
     """``vjp`` with a pullback that looks at the gradients, or ``linearize`` with a pushforward."""
-
-    def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
-        session = current()
-        if session is None:
-            return original(fun, *primals, **options)
-        called = getattr(fun, "call_wrapped", fun)
-        leaves, tree = jax.tree.flatten(primals)
-        again = partial(trace, called, tree, has_aux=options.get("has_aux", False))
-        gradient = _Gradient(_site(sites, called), again)
-        if _compat.is_eager():
-            found = original(fun, *primals, **options)
-        else:
-            state = random.getstate(), np.random.get_state()
-            try:
-                traced, inputs, run = again(leaves)
-                gradient = _Gradient(
-                    gradient.site, None, traced, [None if is_traced(each) else each for each in inputs]
-                )
-                leaves = [each for each in inputs if is_traced(each)]
-                found = original(_compat.as_differentiable(fun, run), *primals, **options)
-            except Exception as error:
-                random.setstate(state[0])
-                np.random.set_state(state[1])
-                found = original(fun, *primals, **options)  # raises what the program raises
-                session.failed(str(gradient.site), error)
-                return found
-        with session.safely(str(gradient.site)):
-            values = _real(found[0])
-            is_loss = len(values) == 1 and np.ndim(values[0]) == 0
-            found = found[0], kind(found[1], gradient, leaves, _finite(values), is_loss), *found[2:]
-        return found
-
-    return vjp
+    session = current()
+    if session is None:
+        return original(fun, *primals, **options)
+    called = getattr(fun, "call_wrapped", fun)
+    leaves, tree = jax.tree.flatten(primals)
+    again = partial(trace, called, tree, has_aux=options.get("has_aux", False))
+    gradient = _Gradient(_site(sites, called), lambda numbers, cts: Call(*again(numbers)[:2], cts))
+    if _compat.is_eager():
+        found = original(fun, *primals, **options)
+    else:
+        state = random.getstate(), np.random.get_state()
+        try:
+            traced, inputs, run = again(leaves)
+            later = [i for i, each in enumerate(inputs) if is_traced(each)]
+            leaves = [inputs[i] for i in later]
+            # The function itself may hold numbers of an outer trace.
+            known = substituted(inputs, later, [None] * len(later))
+            gradient = replace(
+                gradient, call=lambda numbers, cts: Call(traced, substituted(known, later, numbers), cts)
+            )
+            found = original(_compat.as_differentiable(fun, run), *primals, **options)
+        except Exception as error:
+            random.setstate(state[0])
+            np.random.set_state(state[1])
+            found = original(fun, *primals, **options)  # raises what the program raises
+            session.failed(str(gradient.site), error)
+            return found
+    with session.safely(str(gradient.site)):
+        values = _real(found[0])
+        is_loss = len(values) == 1 and np.ndim(values[0]) == 0
+        found = found[0], kind(found[1], gradient, leaves, _finite(values), is_loss), *found[2:]
+    return found
 
 
 def _real(tree: Any) -> list[Any]:
@@ -120,15 +122,10 @@ def _status(is_loss: bool, value: Any, cts: list[Any], gradient: list[Any]) -> A
 
 @dataclass(frozen=True, eq=False)
 class _Gradient:
-    """A gradient: where the program takes it, and of what."""
+    """A gradient: where the program takes it, and what is differentiated, at some numbers and cotangents."""
 
     site: Site
-    #: Traces the function, where it runs outside of a trace.
-    again: Callable[..., Any] | None
-    #: What it was traced to otherwise: the function itself may hold numbers of an outer trace.
-    traced: Traced | None = None
-    #: The inputs of that; None for those that are known only when it runs.
-    constants: Sequence[Any] = ()
+    call: Callable[[list[Any], list[Any]], Call]
 
     def see(self, status: Any = 0, numbers: Sequence[Any] = (), cts: Sequence[Any] = (), *, unwind: bool) -> None:
         """Count a gradient; if it is not finite, keep the numbers that it was computed from."""
@@ -139,8 +136,8 @@ class _Gradient:
         number = session.saw(self.site, name)
         if name == "finite" or (name == "value" and self.site.pending) or session.stopping:
             return
-        explain = partial(self._explain, name, [*map(_copied, numbers)], [*map(_copied, cts)])
-        session.hit(Hit(self.site, number, name, explain), unwind=unwind)
+        copies = [*map(_copied, numbers)], [*map(_copied, cts)]
+        session.hit(Hit(self.site, number, name, lambda: self.call(*copies).explain(name)), unwind=unwind)
 
     def see_inside(self, count: int, *numbers: Any) -> None:
         """The same from what is compiled, which must not fail: so many numbers, and then cotangents."""
@@ -148,14 +145,6 @@ class _Gradient:
             with session.safely(str(self.site)):
                 status, *rest = numbers or (0,)
                 self.see(status, rest[:count], rest[count:], unwind=False)
-
-    def _explain(self, status: Status, numbers: list[Any], cts: list[Any]) -> Explanation:
-        traced, values = self.traced, iter(numbers)
-        inputs = [next(values) if each is None else each for each in self.constants]
-        if traced is None:
-            assert self.again is not None
-            traced, inputs, _ = self.again(numbers)
-        return Call(traced, inputs, cts).explain(status)
 
 
 def _copied(leaf: Any) -> Any:
@@ -213,12 +202,9 @@ class _Pushforward(_Pullback):
         return _Pullback(pull, self._gradient, self._numbers, self._value, self._is_loss)
 
 
-def _watch_transpose(original: Callable[..., Any]) -> Callable[..., Any]:
-    def linear_transpose(fun: Any, *primals: Any, **options: Any) -> Any:
-        pull = original(fun, *primals, **options)
-        return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
-
-    return linear_transpose
+def _watched_transpose(original: Callable[..., Any], fun: Any, *primals: Any, **options: Any) -> Any:
+    pull = original(fun, *primals, **options)
+    return fun.transposed(pull) if isinstance(fun, _Pushforward) else pull
 
 
 def _tap(gradient: _Gradient, status: Any, numbers: Sequence[Any], cts: Sequence[Any]) -> None:
@@ -288,12 +274,6 @@ def is_key(leaf: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key)
 
 
-def _needs_devices(program: _compat.ClosedJaxpr) -> bool:
-    return any(
-        eqn.primitive.name in _DEVICES or any(map(_needs_devices, _compat.programs(eqn))) for eqn in program.jaxpr.eqns
-    )
-
-
 def trace(
     fun: Callable[..., Any], tree: Any, arguments: Sequence[Any], has_aux: bool
 ) -> tuple[Traced, list[Any], Callable[..., Any]]:
@@ -312,7 +292,7 @@ def trace(
         return [each for each in seen[2] if is_traced(each)]
 
     closed = jax.make_jaxpr(flat)(*arguments)
-    if _needs_devices(closed):
+    if any(eqn.primitive.name in _DEVICES for eqn in _compat.equations(closed)):
         raise NotImplementedError("wherelint cannot watch a program for several devices (shard_map, psum)")
     former, count, results, shape = seen
     results = [None if is_traced(each) else each for each in results]

@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from multiprocessing import process, spawn
 from pathlib import Path
@@ -64,7 +65,7 @@ def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> int:
     sys.argv[:] = [name, *arguments]
     main = sys.modules["__main__"] = ModuleType("__main__")
     if is_module or not os.path.isfile(name):
-        run = _module(name) if is_module else _directory(name)
+        run = partial(runpy._run_module_as_main, name) if is_module else _directory(name)  # type: ignore[attr-defined]
     else:
         path = os.path.abspath(name)
         main.__file__, main.__loader__ = path, SourceFileLoader("__main__", path)
@@ -90,8 +91,6 @@ def _ended(run: Callable[[], object]) -> int:
         print(error.code, file=sys.stderr)
         return 1
     except BaseException as error:
-        if isinstance(error, CannotRunError):
-            raise
         _show(error)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
@@ -104,16 +103,12 @@ def _join() -> None:
             thread.join()
 
 
-def _module(name: str) -> Callable[[], object]:
-    return lambda: runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # what `python -m` calls
-
-
 def _directory(name: str) -> Callable[[], object]:
     """A directory or an archive that holds a ``__main__.py``."""
     if not os.path.exists(name):
         raise CannotRunError(f"{name}: no such file")
     sys.path.insert(0, name)
-    return lambda: runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+    return partial(runpy._run_module_as_main, "__main__", False)  # type: ignore[attr-defined]
 
 
 def _paths(script: str | None) -> list[str]:

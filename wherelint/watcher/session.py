@@ -10,12 +10,14 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
+
+from wherelint.companion.patching import override
 
 if TYPE_CHECKING:  # the program imports NumPy first: it may set the number of threads before
     from wherelint.companion import Report
@@ -159,10 +161,9 @@ class Session:
                 self._settle(hit.site, _PATIENCE)
             else:
                 self._accept(hit)
-            now = [each for each in self.hits if each is hit and hit.now]
-        for each in now:
-            if self.report is not None:
-                self.report(each)
+            now = hit.now and hit in self.hits
+        if now and self.report is not None:
+            self.report(hit)
         if self.stopping:
             self.stop(unwind=unwind)
 
@@ -240,11 +241,6 @@ def activate(session: Session) -> Iterator[Session]:
             signal.signal(_SIGNAL, before)
 
 
-@contextmanager
-def busy() -> Iterator[None]:
+def busy() -> AbstractContextManager[None]:
     """Within the block this thread's gradients are the watcher's own."""
-    before, _state.busy = getattr(_state, "busy", False), True
-    try:
-        yield
-    finally:
-        _state.busy = before
+    return override(_state, busy=True)

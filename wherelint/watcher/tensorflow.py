@@ -22,7 +22,7 @@ from typing import Any
 import tensorflow as tf
 
 from wherelint.companion.frames import Frame, calling, directories, places
-from wherelint.companion.patching import wrap
+from wherelint.companion.patching import override, wrap
 from wherelint.tensorflow import compat
 from wherelint.tensorflow.locate import (
     Call,
@@ -126,11 +126,8 @@ class _Watch:
         return results
 
     def vectorized(self, vectorize: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        before, self.local.vectorizing = self.local.vectorizing, True
-        try:
+        with override(self.local, vectorizing=True):
             return vectorize(*args, **kwargs)
-        finally:
-            self.local.vectorizing = before
 
     def gradient(
         self, gradient: Callable[..., Any], tape: Any, target: Any, sources: Any, output_gradients: Any = None,
@@ -338,13 +335,21 @@ def _hand_over(session: Session, traced: _Traced) -> None:
             if value and not session.keep_going and not vjp.scaled:
                 raise RuntimeError(_STOPS)
 
-    def tell() -> Any:
+    def values() -> list[Any]:
         fine = tf.stack([tf.reduce_all(finite(each)) for each in vjp.found])
-        values = [*tensors, *map(compat.read, handles)]
-        with tf.control_dependencies([tf.py_function(receive, [fine, _all_finite(vjp.roots), *values], [])]):
+        return [fine, _all_finite(vjp.roots), *tensors, *map(compat.read, handles)]
+
+    _tell_if(~maybe_finite(vjp.found), receive, values)
+
+
+def _tell_if(true: Any, receive: Callable[..., None], values: Callable[[], list[Any]]) -> None:
+    """Have a graph call a function of Python with some values, if something is true."""
+
+    def tell() -> Any:
+        with tf.control_dependencies([tf.py_function(receive, values(), [])]):
             return tf.constant(True)
 
-    tf.cond(maybe_finite(vjp.found), lambda: tf.constant(False), tell)
+    tf.cond(true, tell, lambda: tf.constant(False))
 
 
 def _beginnings(graph: Any) -> tuple[list[Any], list[Any]]:
@@ -429,12 +434,7 @@ def _copies(session: Session, compiled: list[_Traced], inputs: Sequence[Any], ar
                 each.arguments = tensors, numbers
             return
         bad = [each.counter.read_value()[1:] - some for each, some in zip(compiled, before, strict=True)]
-
-        def tell() -> Any:
-            with tf.control_dependencies([tf.py_function(receive, [*bad, *numbers], [])]):
-                return tf.constant(True)
-
-        tf.cond(tf.reduce_any(tf.stack(bad) > 0), tell, lambda: tf.constant(False))
+        _tell_if(tf.reduce_any(tf.stack(bad) > 0), receive, lambda: [*bad, *numbers])
 
     return end
 

@@ -8,15 +8,13 @@ the same graph again, so that nothing is computed anew.
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import inf
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -25,7 +23,7 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from wherelint.companion import Poison, Report
-from wherelint.companion.frames import Frame, is_library, places
+from wherelint.companion.frames import Frame, calling, places
 from wherelint.companion.patching import override, wrap
 from wherelint.io import disk
 from wherelint.torch import compat
@@ -36,7 +34,7 @@ from wherelint.torch.trace import _KEY, Labels, label
 from wherelint.watcher import Imports
 from wherelint.watcher.session import Explanation, Hit, Session, Site, Status, busy, current, few
 
-_HOME = str(Path(__file__).parents[1])
+_HOME = (str(Path(__file__).parents[1]),)
 #: So many bytes are little; a tensor that is a larger part of what was saved than this one in so many is freed at once.
 _MUCH, _PARTS = 64 << 20, 40
 _CALL = "wherelint call"
@@ -144,7 +142,7 @@ class _Hooks(threading.local):
         self.ours, self.others = False, 0
         #: What a backward pass unpacked last: what it makes next belongs to the same operation.
         self.last: Saved | None = None
-        #: What other hooks have packed is not to be unpacked: a checkpoint would compute it again.
+        #: What other hooks have packed is empty then, and not unpacked: a checkpoint would compute it again.
         self.peeking = False
         #: How many bytes were saved since the last pass; from what size on the current pass lets go of a tensor.
         self.bytes, self.limit = 0, inf
@@ -171,29 +169,12 @@ class _Hooks(threading.local):
         last, self.last = self.last, None
         return last
 
-    @contextmanager
-    def peeked(self) -> Iterator[None]:
-        """Within the block nothing is computed to unpack a tensor: it is empty then."""
-        self.peeking = True
-        try:
-            yield
-        finally:
-            self.peeking = False
-
     def _frames(self) -> tuple[Frame, ...]:
         """Where the operation was called: innermost, and in the user's program."""
         if self.used is not None and self.last is not None:
             return self.last.frames
-        first: FrameType | None = sys._getframe(2)
-        while first is not None and _is_own(first.f_code):
-            first = first.f_back
-        frame = first
-        while frame is not None and is_library(frame.f_code.co_filename):
-            frame = frame.f_back
-        if first is None or frame is None:
-            return ()
-        user = frame.f_code, frame.f_lasti
-        return (user,) if frame is first else ((first.f_code, first.f_lasti), user)
+        frames = calling(_HOME, to_program=True)
+        return frames if len(frames) < 2 else (frames[0], frames[-1])
 
     def pushed(self, pack: Any, unpack: Any) -> tuple[Any, Any]:
         """Hooks of the program's, which also note the line."""
@@ -219,11 +200,6 @@ class _Hooks(threading.local):
         if not self.ours and not self.others:
             compat.push_hooks(self.pack, self.unpack)
             self.ours = True
-
-
-@cache
-def _is_own(code: CodeType) -> bool:
-    return code.co_filename.startswith(_HOME)
 
 
 @dataclass(eq=False)
@@ -339,16 +315,13 @@ class _Watcher:
         hooks = self.hooks
         within = compat.current_node() is not None
         if current() is not self.session or within or compat.is_traced(roots) or compat.is_transformed(seeds):
-            used, hooks.used = hooks.used, None if within else hooks.used
             if within:  # a reentrant checkpoint: the graph outside does not lead to its parameters
                 self._inner += _leaves(roots)
-            try:
+            with override(hooks, used=None if within else hooks.used):
                 return run(roots, seeds, keep, create_graph, inputs, *rest)
-            finally:
-                hooks.used = used
         known = hooks.ours
         hooks.allowed()  # in a new thread
-        hooks.used = used = []
+        hooks.used = used = list[Saved]()
         if not keep and hooks.bytes > _MUCH and self.session.memory == "low":
             hooks.limit = hooks.bytes / _PARTS
         hooks.bytes = 0
@@ -379,7 +352,6 @@ class _Watcher:
         if compat.is_transformed(()):
             self.unwatched("torch.func.grad inside another transform", "wherelint cannot read its values")
             return found
-        hit = None
         with self.session.safely("torch.func.grad"), torch.no_grad(), busy():
             if finite(tree_leaves(grads)):
                 self.session.saw(self.site, "finite")
@@ -395,13 +367,10 @@ class _Watcher:
                 named = [(keystr(path).lstrip("."), each) for path, each in tree_flatten_with_path(grads)[0]]
                 return Explanation(report, [name for name, each in named if not finite([each])], len(named))
 
-            hit = Hit(self.site, number, status, explanation, now=status != "value")
-        if hit is not None:
-            self.session.hit(hit)
+            self.session.hit(Hit(self.site, number, status, explanation, now=status != "value"))
         return found
 
     def _look(self, roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Any], found: Any) -> None:
-        hit = None
         with self.session.safely("a backward pass"), torch.no_grad(), busy():
             with compat.without_modes():
                 leaves = list(inputs) or [*_leaves(roots), *self._inner]
@@ -411,18 +380,14 @@ class _Watcher:
                     ruined = self.site.pending is not None and not finite(leaves)
                     self.session.saw(self.site, "value" if ruined else "finite")
                     return
-            hit = self._hit(roots, seeds, leaves, grads)
-        if hit is not None:
-            self.session.hit(hit)
+            self._hit(roots, seeds, leaves, grads)
 
-    def _hit(
-        self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]
-    ) -> Hit | None:
+    def _hit(self, roots: Sequence[Any], seeds: Sequence[Any], leaves: Sequence[Any], grads: Sequence[Any]) -> None:
         values = [each for each in roots if isinstance(each, Tensor)]
         status: Status = "gradient" if finite(values) and finite(seeds) else "value"
         if status == "value" and self.site.pending:
             self.session.saw(self.site, status)
-            return None
+            return
         report: Report | None
         named, freed = _named(leaves, grads), label_graph(self.hooks, roots)
         if status == "value":
@@ -435,20 +400,20 @@ class _Watcher:
         if report is None and freed:
             report = Report(True, False, False, note=_FURTHER)
         if report is None:  # a hook made it so, or another process
-            return None
+            return
         if status == "gradient" and not report.poisoned and self.scaling:
             self.session.saw(self.site, "scaled")
-            return None
+            return
         number = self.session.saw(self.site, status)
         lost = [name for name, _, grad in named if not finite([grad])]
         found = Explanation(report, lost, len(named), partial(_save, report.findings))
-        return Hit(self.site, number, status, lambda: found, now=status != "value")
+        self.session.hit(Hit(self.site, number, status, lambda: found, now=status != "value"))
 
 
 def label_graph(hooks: _Hooks, roots: Sequence[Any]) -> set[Node]:
     """Have the nodes of a graph know where they were made; those of which something has been freed."""
     freed = set[Node]()
-    with hooks.peeked():
+    with override(hooks, peeking=True):
         hooks.unpacked_last()
         for node in nodes(roots):
             frames = node.metadata.get(_KEY, ())
