@@ -76,7 +76,7 @@ BOUNDARIES: dict[str | None, str] = {
 }
 #: What the operation and the code around the selection say.
 STRUCTURE = frozenset(
-    {"tolerance", "returned", "root or angle", "quotient", "integers", "geometry", "much geometry", "bookkeeping"}
+    {"tolerance", "returned", "root or angle", "quotient", "integers", "geometry", "much geometry"}
     | {"unseen", "unreached"}
 )
 
@@ -484,7 +484,7 @@ def test_why_is_what_speaks_for_it_and_weighs_most_against_it() -> None:
     assert why([direct, below]) == f"{direct.sentence}, but an input must be below zero"
     assert why([direct, padding, below, Evidence.TEST]) == f"{direct.sentence}, but the code is a test"
     assert why([below]) == "an input must be below zero"
-    assert why([Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING]) == ""  # no word is a reason
+    assert why([Evidence.MUCH_GEOMETRY]) == ""  # no word is a reason
 
 
 def test_the_page_lists_every_piece_of_evidence() -> None:

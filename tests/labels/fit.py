@@ -344,14 +344,14 @@ def prune(judged: Judged, names: list[str]) -> Iterator[tuple[str, float, float]
 
 
 def table(judged: Judged, weights: Weights, cuts: tuple[float, float]) -> str:
-    """The weights as pieces.py has them; what was never met stays as it is."""
+    """The weights as pieces.py has them, with how many were true, arguable, false; what was never met stays."""
     lines = [f"_START = {weights['']:.2f}"]
     for each in Evidence:
         said = [row for row in judged.rows if each.label in row.evidence]
         counts = sum(row.true for row in said), sum(not row.true and not row.false for row in said)
         weight = round(weights[each.label], 2) + 0.0 if each.label in weights else each.weight
         line = f'    {each.name} = "{each.label}", {weight}, "{each.sentence}"'
-        lines.append(f"{line}, {(*counts, sum(row.false for row in said))}" if said else line)
+        lines.append(f"{line}  # {(*counts, sum(row.false for row in said))}" if said else line)
     return "\n".join([*lines, "ERROR, WARNING = {:.2f}, {:.2f}".format(*_odds(np.array(cuts)))])
 
 

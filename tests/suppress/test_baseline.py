@@ -66,7 +66,7 @@ def test_what_is_gone_may_not_come_back_unseen(run: Run, known: Path) -> None:
     old = "The baseline is old: some of it is gone, and could come back unseen; write it again with --write-baseline.\n"
     write(known.parent, {"a.py": SAFE})
     asked = "check", "--baseline", "known.json"
-    assert run(*asked) == (0, f"No findings, 2 files checked.\n1 finding known to the baseline.\n{old}", "")
+    assert run(*asked) == (0, f"No findings, 2 files checked.\n1 finding in the baseline is hidden.\n{old}", "")
     for less in (("sub",), ("--level", "error"), ("--ignore", "WL101"), ("-q",)):
         assert "old" not in run(*asked, *less)[1]
     write(known.parent, {"a.py": BROKEN})

@@ -76,7 +76,7 @@ def chosen_arguments(argnums: int | Sequence[int] | None, count: int) -> set[int
     numbers = range(count) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
     for k in numbers:
         if not -count <= k < count:
-            raise ValueError(f"argnums has {k}, and the function is given {count} positional arguments")
+            raise ValueError(f"argnums has {k}, but the function gets {count} positional arguments")
     return {k % count for k in numbers}
 
 

@@ -79,7 +79,7 @@ def _confirmation(snippet: Snippet | str, harness: Harness, unusable: list[str])
 
 def _at_witness(snippet: Snippet) -> Snippet:
     """The program with the witness as its only input; what the fix does elsewhere is not known then."""
-    probes = tuple(np.repeat(each[:1], len(each), axis=0) for each in snippet.before.probes)
+    probes = tuple(each[:1] * len(each) for each in snippet.before.probes)
     return replace(snippet, before=replace(snippet.before, probes=probes), after=None)
 
 

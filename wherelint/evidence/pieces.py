@@ -1,10 +1,7 @@
 """Every piece of evidence: its name, its weight, and what it tells the user.
 
-A score is additive: log-odds that a maintainer wants to know. The weights are set by hand after a logistic fit over
-labelled and judged findings, so that a plain guard of a plain operand is shown (``tests/labels/fit.py`` prints the fit
-and its figures, each package left out in turn). Counts: findings with that evidence that were right, arguable, wrong
-in 107 packages when that was done, summed where several pieces became one; what has none is newer, or was met twice at
-most.
+A score is additive: log-odds that a maintainer wants to know. The weights were set by hand after fits to labelled and
+judged findings. ``tests/labels/fit.py`` fits them afresh, and prints both sets side by side on findings of later draws.
 """
 
 import math
@@ -19,10 +16,10 @@ class Evidence(Enum):
     """Something that speaks for or against a finding."""
 
     # Did the author guard it?
-    DIRECT = "direct", 0.3, "the condition tests the operand of this operation", (133, 75, 96)
-    INCIDENTAL = "incidental", -0.55, "the condition tests something other than the operand", (12, 8, 30)
-    MISSING_DATA = "missing data", 0.3, "the condition tests for missing data (nan)", (6, 1, 4)
-    AT_BOUNDARY = "at the boundary", 0.45, "the condition changes at the singular point", (118, 76, 83)
+    DIRECT = "direct", 0.3, "the condition tests the operand of this operation"
+    INCIDENTAL = "incidental", -0.55, "the condition tests something other than the operand"
+    MISSING_DATA = "missing data", 0.3, "the condition tests for missing data (nan)"
+    AT_BOUNDARY = "at the boundary", 0.45, "the condition changes at the singular point"
     LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which can exceed 100"
     MASKED_ROW = "masked row", 1.6, "masked elements are -inf, and a mask may cover a whole row"
     PADDING = "padding", 1.6, "the mask marks the real data, and the padding is 0"
@@ -32,32 +29,26 @@ class Evidence(Enum):
     RETURNED = "returned", 0.6, "the function returns the selection"
     ROOT = "root or angle", 0.35, "roots, norms and angles have infinite derivatives at values such as 0"
     QUOTIENT = "quotient", -0.5, "a division fails only where the divisor is exactly 0"
-    NO_GUARD = "no guard", -0.8, "this kind of selection seldom guards an operation", (28, 18, 49)
-    OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot guard against the singular point", (3, 4, 9)
+    NO_GUARD = "no guard", -0.8, "this kind of selection seldom guards an operation"
+    OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot guard against the singular point"
     # Can the input occur?
-    UNRELATED_INPUT = "unrelated input", -1.5, "the condition does not read the input that must change", (9, 11, 24)
-    UNLIKELY_INPUT = "unlikely input", -0.8, "inputs must be equal, cancel an epsilon or be extreme", (3, 9, 10)
-    BELOW_ZERO = "below zero", -0.55, "an input must be below zero", (9, 11, 13)
-    SETTING = "setting", -0.65, "a setting, a default or an argument that no call passes must change", (8, 7, 27)
+    UNRELATED_INPUT = "unrelated input", -1.5, "the condition does not read the input that must change"
+    UNLIKELY_INPUT = "unlikely input", -0.8, "inputs must be equal, cancel an epsilon or be extreme"
+    BELOW_ZERO = "below zero", -0.55, "an input must be below zero"
+    SETTING = "setting", -0.65, "a setting, a default or an argument that no call passes must change"
     DOUBTFUL = "doubtful", -1.4, "the model is unsure: complex numbers, negative sizes or contradictory facts"
     # Does a gradient flow there?
-    NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or settings, but no parameter", (4, 6, 12)
+    NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or settings, but no parameter"
     NOT_CARRIED = "not carried", -1.25, "the input that receives the nan is constant, counted, chosen or detached"
     UNREACHED = "unreached", -1.3, "nothing in this project differentiates the function"
     UNSEEN = "unseen", -0.15, "no known caller differentiates the function"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "names in the function suggest lengths, angles or points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most names in the function suggest lengths, angles or points"
-    BOOKKEEPING = "bookkeeping", -0.4, "names in the function suggest data, statistics or updates"
-    UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, plots or updates", (5, 18, 20)
-    SELDOM_TRAINED = (
-        "seldom trained code",
-        -0.55,
-        "the code initializes, updates, demonstrates or creates data",
-        (1, 7, 2),
-    )
+    UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, plots or updates"
+    SELDOM_TRAINED = "seldom trained code", -0.55, "the code initializes, updates, demonstrates or creates data"
     TEST = "in a test", -9.0, "the code is a test"
-    SHIELDED = "shielded by callers", -2.4, "every caller stops the gradient or never passes such a value", (3, 6, 17)
+    SHIELDED = "shielded by callers", -2.4, "every caller stops the gradient or never passes such a value"
     # What the user says, and what was measured.
     DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that gradients matter here"
     NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or a setting says that no gradient matters"
@@ -65,15 +56,13 @@ class Evidence(Enum):
     NEAR = "came to the point", 50.0, "a gradient passed, and the operand came close to the singular point"
     FAR = "kept away from the point", -0.3, "a gradient passed, but the operand stayed away in this run"
 
-    def __init__(self, label: str, weight: float, sentence: str, counts: tuple[int, int, int] | None = None) -> None:
+    def __init__(self, label: str, weight: float, sentence: str) -> None:
         #: Its name in reports.
         self.label = label
         #: What it adds to the log-odds.
         self.weight = weight
         #: What it tells the user.
         self.sentence = sentence
-        #: Findings with it that were right, arguable, wrong.
-        self.counts = counts
 
     @property
     def described(self) -> str:
@@ -87,7 +76,7 @@ class Evidence(Enum):
 _UNSEEN = frozenset({Evidence.UNREACHED, Evidence.UNSEEN})
 _SURE = frozenset({Evidence.NEAR, Evidence.DIFFERENTIATED})
 #: What stands with findings that matter, and is no reason why they do.
-_NO_REASONS = frozenset({Evidence.RETURNED, Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY, Evidence.BOOKKEEPING})
+_NO_REASONS = frozenset({Evidence.RETURNED, Evidence.GEOMETRY, Evidence.MUCH_GEOMETRY})
 _BY_LABEL = {each.label: each for each in Evidence}
 
 
@@ -105,7 +94,7 @@ Level = Literal["error", "warning", "note"]
 #: The surest first.
 LEVELS: tuple[Level, ...] = get_args(Level)
 #: The scores from which a finding is an error, and a warning.
-ERROR, WARNING = 0.65, 0.41
+ERROR, WARNING = 0.68, 0.42
 
 
 def level(evidence: Iterable[Evidence]) -> Level:

@@ -73,8 +73,6 @@ def _by_names(_: Module, function: FunctionDef) -> frozenset[Evidence]:
     prevail = len(words & _GEOMETRY) - len(words & _BOOKKEEPING)
     if prevail >= _FEW:
         found.add(Evidence.GEOMETRY if prevail < _MANY else Evidence.MUCH_GEOMETRY)
-    elif prevail <= -_FEW:
-        found.add(Evidence.BOOKKEEPING)
     return frozenset(found)
 
 
