@@ -45,7 +45,7 @@ ELSEWHERE = frozenset(
 
 #: Found, and no more than a note: findings with as little for them are mostly not wanted.
 NOTES = frozenset(
-    """jax-6811-ctc-alpha kornia-918-focal nanodrr-31-geodesic pytorch-121416-mse-mask schnetpack-87-angular
+    """kornia-918-focal nanodrr-31-geodesic pytorch-121416-mse-mask schnetpack-87-angular
     tf-20355-transfer""".split()
 )
 

@@ -412,9 +412,7 @@ REWRITES = {
         -        sigma = 2.0 / jnp.maximum(h, 1e-12) ** 2
         +        sigma = 2.0 / jnp.where(q <= 2.0, jnp.maximum(h, 1e-12) ** 2, 1.0)
         -        sigma = 1.0 / (3.0 * jnp.maximum(h, 1e-12) ** 3)
-        -    w = sigma * 0.25 * (2.0 - q) ** 3
         +        sigma = 1.0 / jnp.where(q <= 2.0, 3.0 * jnp.maximum(h, 1e-12) ** 3, 1.0)
-        +    w = sigma * 0.25 * jnp.where(q <= 2.0, 2.0 - q, 1.0) ** 3
     """),
     "two arms whose operations lose the gradient at one input": ("""
         def f(x, y):

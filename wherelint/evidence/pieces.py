@@ -94,7 +94,7 @@ Level = Literal["error", "warning", "note"]
 #: The surest first.
 LEVELS: tuple[Level, ...] = get_args(Level)
 #: The scores from which a finding is an error, and a warning.
-ERROR, WARNING = 0.68, 0.42
+ERROR, WARNING = 0.68, 0.41
 
 
 def level(evidence: Iterable[Evidence]) -> Level:
