@@ -110,7 +110,8 @@ class Reporter:
             disk.write(directory / "report.json", found.report.render("json").encode())
             names = [] if found.save is None else list(found.save(directory))
         except Exception as error:
-            self._line(f"not saved: {error!r:.300}")
+            why = " ".join(str(error).split()) or type(error).__name__
+            self._line(f"could not save {directory}{os.sep}: {why:.300}")
             return
         script = directory / "repro.py"
         again = f" (reproduce: python {script})" if script.name in names else ""
