@@ -38,6 +38,14 @@ def said(body: str) -> str:
         ),
         (
             """
+            def f(x, y):
+                h = jnp.sqrt(x) / y.shape[-1]
+                return jnp.where(x > 0, h, 0.0)
+            """,
+            "at x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
+        ),
+        (
+            """
             def f(x, mode):
                 h = jnp.sqrt(x) if mode == "root" else x
                 return jnp.where(x > 0, h, 0.0)
@@ -100,7 +108,18 @@ def said(body: str) -> str:
             "at x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
         ),
     ],
-    ids=["rank", "choice", "None", "variable", "long call", "elements", "many", "more", "loop"],
+    ids=[
+        "rank",
+        "size",
+        "choice",
+        "None",
+        "variable",
+        "long call",
+        "elements",
+        "many",
+        "more",
+        "loop",
+    ],
 )
 def test_arrays_and_parameters(body: str, sentence: str) -> None:
     assert said(body) == sentence

@@ -19,6 +19,7 @@ _FEW = 3
 _LONG = 40
 _NAME = re.compile(r"[\w.]+(?:\[[^\[\]]*\])*")
 _RANK = re.compile(r"(?:len\((?P<shape>.+)\.shape\)|(?P<array>.+)\.ndim)")
+_SIZE = re.compile(r".+\.shape(?:\[[^\[\]]*\])+")
 #: Facts about Python objects, which nobody chooses.
 _OF_PYTHON = re.compile(r".*(?: is (?:not )?None|\.(?:weak_type|requires_grad|is_sparse|dtype))|[\w.]*\(.*\)")
 
@@ -45,6 +46,7 @@ def witness(hazard: Hazard) -> Witness:
             inputs[names[n]] = shortest(hazard.inputs[n], n.kind)
     gradient = {name: shortest(hazard.gradient[n]) for n, name in _wholes(n for n in shown if n in bad).items()}
     unknown = dict.fromkeys(f"{n.name.partition('(')[0]}(...)" for n in told[:_MOST_INPUTS] if n.name.endswith(")"))
+    facts = [n for n in facts if n in deciding or n.kind == "bool" or _RANK.fullmatch(n.name)]
     conditions = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
     return Witness(
         inputs, shortest(hazard.value), gradient, tuple(conditions)[:_MOST_CONDITIONS], tuple(sorted(unknown))
@@ -76,7 +78,7 @@ def _is_fact(leaf: Leaf) -> bool:
     """Whether an input is how the program stands, and no number that somebody passes: ``f.ndim``, ``mode == "a"``."""
     if leaf.array or leaf.kind == "float":
         return False
-    return not _NAME.fullmatch(leaf.name) or bool(_RANK.fullmatch(leaf.name) or _OF_PYTHON.fullmatch(leaf.name))
+    return not _NAME.fullmatch(leaf.name) or any(each.fullmatch(leaf.name) for each in (_RANK, _SIZE, _OF_PYTHON))
 
 
 def _condition(leaf: Leaf, value: Array | None) -> str:
@@ -88,8 +90,9 @@ def _condition(leaf: Leaf, value: Array | None) -> str:
         return "" if value.all() else "the loop has run before"
     if rank := _RANK.fullmatch(name):
         return f"`{rank['shape'] or rank['array']}` is {int(value.flat[0])}-D"
-    if leaf.kind == "int":
-        return f"`{name}` is {int(value.flat[0])}"
+    if leaf.kind == "int":  # what a call gives is told by its variable, and the size of a loop is not
+        name = variable(leaf)
+        return "" if "(" in name else f"`{name}` is {int(value.flat[0])}"
     is_usual = leaf.preferred is not None and bool((value == leaf.preferred).all())
     if is_usual or _OF_PYTHON.fullmatch(name) or _is_unnamed(leaf):
         return ""
