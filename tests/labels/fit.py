@@ -368,6 +368,8 @@ def main() -> None:
     )
     known = {each["repository"]: each["draw"] for each in draws}
     found = grouped(rows(judged, known, options.cache.resolve(), options.jobs))
+    if not found.rows:
+        parser.error(f"no checkout in {options.cache}; put one there as PACKAGE-COMMIT")
     counted = Counter(name for row in found.rows for name in row.evidence)
     names = sorted(name for name in counted if counted[name] >= _SEEN)
     print(f"{len(set(found.group))} groups, {found.counts.sum():.0f} without copies, {found.false.sum()} false")

@@ -168,7 +168,8 @@ class _Stages:
                 click.echo(f"a gradient passed through {number} of the calls in findings", err=True)
         if self._baselines is None:
             return result
-        outlived = options.level is None and self._baselines.outlived  # another level finds less
+        # Another level finds less, and a fix has just removed what is missing.
+        outlived = options.level is None and not result.fixed and self._baselines.outlived
         return replace(result, known=self._baselines.known, outlived=outlived)
 
     def _view(self, report: FileReport) -> FileReport:

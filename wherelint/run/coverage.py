@@ -17,7 +17,16 @@ from wherelint.report.common import a_level
 
 #: Why one might doubt that a gradient flows, which a gradient that passed refutes.
 REFUTED = frozenset(
-    each.label for each in (Evidence.NOT_LEARNED, Evidence.UNTRAINED_CODE, Evidence.SELDOM_TRAINED, Evidence.SHIELDED)
+    each.label
+    for each in (
+        Evidence.NOT_LEARNED,
+        Evidence.NOT_CARRIED,
+        Evidence.UNREACHED,
+        Evidence.UNSEEN,
+        Evidence.UNTRAINED_CODE,
+        Evidence.SELDOM_TRAINED,
+        Evidence.SHIELDED,
+    )
 )
 
 
