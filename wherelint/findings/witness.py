@@ -48,6 +48,8 @@ def witness(hazard: Hazard) -> Witness:
     unknown = dict.fromkeys(f"{n.name.partition('(')[0]}(...)" for n in told[:_MOST_INPUTS] if n.name.endswith(")"))
     facts = [n for n in facts if n in deciding or n.kind == "bool" or _RANK.fullmatch(n.name)]
     conditions = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
+    # Variables of two functions may have one name.
+    conditions = dict.fromkeys(c for c in conditions if f"not {c}" not in conditions and c[4:] not in conditions)
     return Witness(
         inputs, shortest(hazard.value), gradient, tuple(conditions)[:_MOST_CONDITIONS], tuple(sorted(unknown))
     )
@@ -86,15 +88,13 @@ def _condition(leaf: Leaf, value: Array | None) -> str:
     name = " ".join(leaf.name.split())
     if value is None:
         return ""
-    if name == "(first iteration)":
-        return "" if value.all() else "the loop has run before"
     if rank := _RANK.fullmatch(name):
         return f"`{rank['shape'] or rank['array']}` is {int(value.flat[0])}-D"
     if leaf.kind == "int":  # what a call gives is told by its variable, and the size of a loop is not
         name = variable(leaf)
-        return "" if "(" in name else f"`{name}` is {int(value.flat[0])}"
+        return f"`{name}` is {int(value.flat[0])}" if _NAME.fullmatch(name) else ""
     is_usual = leaf.preferred is not None and bool((value == leaf.preferred).all())
-    if is_usual or _OF_PYTHON.fullmatch(name) or _is_unnamed(leaf):
+    if is_usual or _OF_PYTHON.fullmatch(name) or _is_unnamed(leaf) or len(name) > _LONG:
         return ""
     return f"`{name}`" if value.all() else f"not `{name}`"
 
