@@ -501,5 +501,5 @@ def test_singular_primitives_have_their_code() -> None:
 
 @pytest.mark.parametrize("argnums", [1, -2, (0, 3)])
 def test_an_argument_that_there_is_not(argnums: Any) -> None:
-    with pytest.raises(ValueError, match="is given 1 positional"):
+    with pytest.raises(ValueError, match="gets 1 positional"):
         locate(jnp.sqrt, 1.0, argnums=argnums)
