@@ -71,7 +71,7 @@ def test_the_changelog_mentions_every_code() -> None:
         (
             ("WL301", "arccos", "clip", "jax"),
             "gradient is not finite for arccos at the edge of its domain: "
-            "`clip` moves every input beyond its bound there",
+            "`clip` sets every value outside its bound to this point",
         ),
     ],
 )

@@ -23,7 +23,7 @@ class Evidence(Enum):
     LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which can exceed 100"
     MASKED_ROW = "masked row", 1.6, "masked elements are -inf, and a mask may cover a whole row"
     PADDING = "padding", 1.6, "the mask marks the real data, and the padding is 0"
-    FACTOR = "factor", 1.5, "the condition tests a factor of the result"
+    FACTOR = "factor", 1.5, "the condition tests the number that multiplies the logarithm"
     DISTANCE = "distance", 0.65, "a hinge loss discards a distance, which is 0 for equal points"
     TOLERANCE = "tolerance", 0.55, "the condition compares with a tolerance"
     RETURNED = "returned", 0.6, "the function returns the selection"
@@ -32,21 +32,21 @@ class Evidence(Enum):
     NO_GUARD = "no guard", -0.8, "this kind of selection seldom guards an operation"
     OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot guard against the singular point"
     # Can the input occur?
-    UNRELATED_INPUT = "unrelated input", -1.5, "the condition does not read the input that must change"
+    UNRELATED_INPUT = "unrelated input", -1.5, "the condition does not read the input that makes the gradient nan"
     UNLIKELY_INPUT = "unlikely input", -0.8, "inputs must be equal, cancel an epsilon or be extreme"
     BELOW_ZERO = "below zero", -0.55, "an input must be below zero"
-    SETTING = "setting", -0.65, "a setting, a default or an argument that no call passes must change"
-    DOUBTFUL = "doubtful", -1.4, "the model is unsure: complex numbers, negative sizes or contradictory facts"
+    SETTING = "setting", -0.65, "the nan occurs only if somebody changes a setting or a default value"
+    DOUBTFUL = "doubtful", -1.4, "wherelint is unsure: complex numbers, negative sizes or contradictory conditions"
     # Does a gradient flow there?
-    NOT_LEARNED = "not learned", -2.0, "the nan reaches data, masks or settings, but no parameter"
-    NOT_CARRIED = "not carried", -1.25, "the input that receives the nan is constant, counted, chosen or detached"
-    UNREACHED = "unreached", -1.3, "nothing in this project differentiates the function"
-    UNSEEN = "unseen", -0.15, "no known caller differentiates the function"
+    NOT_LEARNED = "not learned", -2.0, "the nan reaches only data, masks or settings, and no parameter"
+    NOT_CARRIED = "not carried", -1.25, "the nan reaches only inputs without a gradient, such as constants and counts"
+    UNREACHED = "unreached", -1.3, "all callers are known, and none of them differentiates the function"
+    UNSEEN = "unseen", -0.15, "no known caller differentiates the function; unknown callers may"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "names in the function suggest lengths, angles or points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most names in the function suggest lengths, angles or points"
-    UNTRAINED_CODE = "untrained code", -2.4, "the code computes metrics, data, samples, plots or updates"
-    SELDOM_TRAINED = "seldom trained code", -0.55, "the code initializes, updates, demonstrates or creates data"
+    UNTRAINED_CODE = "untrained code", -2.4, "the code is a metric, an optimizer, a sampler, a plot or a data pipeline"
+    SELDOM_TRAINED = "seldom trained code", -0.55, "the code computes start values, targets, gradient updates or demos"
     TEST = "in a test", -9.0, "the code is a test"
     SHIELDED = "shielded by callers", -2.4, "every caller stops the gradient or never passes such a value"
     # What the user says, and what was measured.
@@ -54,7 +54,7 @@ class Evidence(Enum):
     NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or a setting says that no gradient matters"
     RAN_WITHOUT = "ran without gradients", -9.0, "the code ran, but never with gradients"
     NEAR = "came to the point", 50.0, "a gradient passed, and the operand came close to the singular point"
-    FAR = "kept away from the point", -0.3, "a gradient passed, but the operand stayed away in this run"
+    FAR = "kept away from the point", -0.3, "a gradient passed, but the operand stayed away from the singular point"
 
     def __init__(self, label: str, weight: float, sentence: str) -> None:
         #: Its name in reports.
