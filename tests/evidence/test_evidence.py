@@ -19,7 +19,7 @@ from wherelint.findings.analysis import Analysis
 from wherelint.io.config import Settings
 from wherelint.run.check import check_source
 
-_HEADER = "import jax.numpy as jnp\nimport torch\n\n"
+_HEADER = "import math\nimport jax.numpy as jnp\nimport torch\n\n"
 
 #: What the condition has to do with the operand that is singular.
 RELATIONS: dict[str | None, str] = {
@@ -44,6 +44,8 @@ RELATIONS: dict[str | None, str] = {
     "incidental": """
         def other(x, y): return jnp.where(y > 0, 1 / x, 0.0)
         def far_from_padding(x, mask): return jnp.where(mask > 0, 1 / (x - 3.0), 0.0)
+        def whole_number(x, mask, size: int): return jnp.where(mask > 0, x / size, 0.0)
+        def number(x, mask, size): return jnp.where(mask > 0, x / math.sqrt(size), 0.0)
     """,
     "padding": """
         def masked(x, mask): return jnp.where(mask > 0, 1 / x, 0.0)

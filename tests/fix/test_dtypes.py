@@ -94,16 +94,17 @@ def seeded(framework: str, f: Any, *given: Any) -> Any:
     return f(*given)
 
 
-def test_no_condition_is_put_on_a_number_of_python() -> None:
+@pytest.mark.parametrize("number", ["int(length * factor)", "math.sqrt(factor)", "(length * factor).item()"])
+def test_no_condition_is_put_on_a_number_of_python(number: str) -> None:
     """PyTorch selects by tensors alone: not even an unsafe fix raises for certain."""
     text = program(
         "torch",
-        """
+        f"""
         def f(x, length, factor):
-            size = int(length * factor)
+            size = {number}
             return torch.clamp(x * length / size, min=1e-5)
     """,
     )
-    report = check_source(text.encode(), "f.py", Settings(root=Path("/"), level="note"), "unsafe")
+    report = check_source(f"import math\n{text}".encode(), "f.py", Settings(root=Path("/"), level="note"), "unsafe")
     assert report.findings
     assert "size != 0" not in report.after.decode()

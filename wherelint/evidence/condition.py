@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wherelint.evidence.names import is_setting
 from wherelint.evidence.pieces import Evidence
 from wherelint.evidence.witness import overflows
 from wherelint.graph.differentiate import fails, is_root_of_squares
@@ -148,10 +149,13 @@ class Condition:
         return bool(found) and all(map(_says_what_is_data, found))
 
     def _pads(self, run: Run, culprit: Node, p: int) -> bool:
-        """Whether a witness only makes some elements 0 that the operation reads, as padding is."""
-        moved = [n for n in self._dependence.inputs(culprit) if n.kind == "float" and run.moved(n, p)]
+        """Whether a witness only makes some elements 0 that the operation reads, as padding is; a number has none."""
+        moved = [n for n in leaves(culprit) if n in run.inputs and n.kind != "bool" and run.moved(n, p)]
         return bool(moved) and not any(
-            (at(run.inputs[n], p)[at(run.inputs[n], p) != run.base(p)[n][0]] != 0).any() for n in moved
+            n.kind == "int"
+            or is_setting(n)
+            or (at(run.inputs[n], p)[at(run.inputs[n], p) != run.base(p)[n][0]] != 0).any()
+            for n in moved
         )
 
     @cached_property

@@ -10,6 +10,7 @@ from wherelint.evidence.pieces import Evidence
 from wherelint.graph.evaluate import evaluate
 from wherelint.graph.node import Node, leaves, topological
 from wherelint.ops import OPERATIONS, Array
+from wherelint.ops.traits import QUOTIENTS
 from wherelint.search.batch import Hazard, Run, at
 from wherelint.search.probes import LOG_PROBABILITY
 
@@ -24,10 +25,10 @@ def witness(run: Run, culprit: Node, p: int, requires_grad: Collection[Node]) ->
 
     ``requires_grad``: the nodes from which something that is differentiated can be reached.
     """
-    read = [n for n in leaves(culprit) if n in run.inputs]
-    moved = [n for n in read if run.moved(n, p)]
-    is_drawn = bool(read) and not moved and all(map(is_setting, read))  # at random, for all departures alike
-    if is_drawn or any(n.usual is not None or is_setting(n) for n in moved):
+    moved = [n for n in leaves(culprit) if n in run.inputs and run.moved(n, p)]
+    decisive = [n for n in leaves(culprit.inputs[1] if culprit.op in QUOTIENTS else culprit) if n in run.inputs]
+    is_chosen = bool(decisive) and all(map(is_setting, decisive))  # moved, or drawn at random for all departures alike
+    if is_chosen or any(n.usual is not None or is_setting(n) for n in moved):
         yield Evidence.SETTING
     if any(_cancels_epsilon(run, n, p) or _underflows(run, n, p) for n in topological(culprit.inputs)):
         yield Evidence.UNLIKELY_INPUT

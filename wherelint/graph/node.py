@@ -61,6 +61,8 @@ class Static:
     number: bool = False
     #: stop: the operation of NumPy that the value comes from.
     host: str | None = None
+    #: stop: it is a number of Python.
+    python: bool = False
     #: A product with a mask: which operand it may drop, and whether the compiler makes a select of it.
     operand: int = 0
     select: bool = False

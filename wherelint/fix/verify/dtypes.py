@@ -4,17 +4,12 @@ A number takes the dtype of the tensor that it meets. ``where(mask, 0.5, 1.0)`` 
 dtype: TensorFlow refuses it beside any other, torch makes float32 of a float16 beside it. JAX keeps such a type weak.
 """
 
-import ast
 from collections.abc import Mapping, Sequence
 
 from wherelint.frameworks import framework_of
-from wherelint.frontend.syntax import last_name
 from wherelint.graph.node import Const, Leaf, Node, topological
-from wherelint.interpret.values import Origin
 
 _TYPED = frozenset({"torch", "tensorflow"})
-#: What gives a Python number, whatever it is given.
-_NUMBERS = frozenset({"item", "float", "int"})
 
 
 def untyped(order: Sequence[Node]) -> int:
@@ -47,8 +42,7 @@ def may_be_number(node: Node) -> bool:
 
 def is_python(node: Node) -> bool:
     """Whether a value is a Python number for certain: a condition on it is no tensor."""
-    at = node.origin.node if isinstance(node.origin, Origin) else None
-    return node.op == "stop" and isinstance(at, ast.Call) and last_name(at.func) in _NUMBERS
+    return node.static.python
 
 
 def _is_number(node: Node, numbers: set[Node]) -> bool:

@@ -196,7 +196,7 @@ def _stop(low: Lowering, call: CallSite, value: Value) -> Value:
 
 @handles(methods="detach detach_ item tolist numpy", operands="self!")
 def _detach(low: Lowering, call: CallSite, receiver: Value) -> Value:
-    return low.stop(receiver, call.at)
+    return low.stop(receiver, call.at, static=Static(python=call.last == "item"))
 
 
 @handles("torch.nn.Parameter", "torch.nn.parameter.Parameter", operands="data requires_grad?")

@@ -5,16 +5,25 @@ import builtins
 import math
 from contextlib import suppress
 
-from wherelint.graph.node import Kind, Node
+from wherelint.graph.node import Kind, Leaf, Node, Static
 from wherelint.interpret import attributes
 from wherelint.interpret.arithmetic import binary, capped
 from wherelint.interpret.expressions import elements
 from wherelint.interpret.lowering import CallSite, Lowering, container, handles
+from wherelint.interpret.statements import hold
 from wherelint.interpret.values import MISSING, Class, Dotted, Instance, Super, Value
+from wherelint.ops import OPERATIONS
 
 #: Functions of integers; no program means one of a number beyond: it would take as long here.
 _OF_INTEGERS = frozenset("factorial comb perm gcd lcm isqrt copysign trunc".split())
 _LARGEST = 1000
+_PYTHON = Static(python=True)
+#: What the catalogue calls another name; what raises an error unless its operand compares so with 0.
+_OPERATIONS = {
+    "fabs": "abs", "pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2",
+    "degrees": "rad2deg", "radians": "deg2rad",
+}  # fmt: skip
+_RAISES = {"sqrt": "greater_equal", "log": "greater", "log2": "greater", "log10": "greater"}
 
 
 @handles("builtins.{abs,max,min,round}", "math.{sqrt,log,exp,pow,fabs,sin,cos,tan,floor,ceil,log2,log10,log1p,acos,"
@@ -42,9 +51,17 @@ def _math(low: Lowering, call: CallSite) -> Value:
             keep = low.node("greater_equal" if function == "max" else "less_equal", (chosen, other), at)
             chosen = low.node("cond", (keep, chosen, other), at)
         return chosen
+    # `math` converts to a Python float: a traced value would not survive it.
+    op = _OPERATIONS.get(function, function)
+    if op in OPERATIONS and not of_python:
+        for number in args:
+            if isinstance(number, Leaf):
+                number.setting = True
+        if function in _RAISES:
+            hold(low, low.node(_RAISES[function], (args[0], 0.0), at))
+        return low.stop(low.node(op, args, at), at, static=_PYTHON)
     whole = all(low.tensor(a, at).kind != "float" for a in flat) and function in ("max", "min", "abs", "prod")
     kind: Kind = "int" if whole else "float"
-    # `math` converts to a Python float: a traced value would not survive it.
     return low.opaque(low.text(at), tuple(map(low.identity, flat)), kind=kind, differentiable=False)
 
 
@@ -145,7 +162,7 @@ def _number(low: Lowering, call: CallSite) -> Value:
         return float(value) if call.last == "float" else int(value) if call.last == "int" else bool(value)
     if call.last == "bool":
         return low.condition(value, call.at)
-    return low.stop(value, call.at, "int" if call.last == "int" else "float")
+    return low.stop(value, call.at, "int" if call.last == "int" else "float", static=_PYTHON)
 
 
 @handles("builtins.{list,tuple,reversed,sorted,iter}")
