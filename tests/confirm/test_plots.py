@@ -37,7 +37,7 @@ LINES = [
 
 
 def found(program: str) -> Finding:
-    (finding,) = check_source((HEAD + program).encode(), "a.py", Settings(), "offer").findings
+    (finding,) = check_source((HEAD + program).encode(), "a.py", Settings(level="note"), "offer").findings
     return finding
 
 
@@ -82,6 +82,13 @@ def test_several_inputs_move_together_where_none_does_alone() -> None:
     assert plot is not None
     assert (plot.moved, plot.witness) == (("x", "y"), 0.0)
     assert math.isfinite(plot.before.gradient[-1])
+
+
+def test_an_element_moves_after_the_fix_too() -> None:
+    plot = found("def f(x): return jnp.array([0.0, 1.0 / x[2]])[0]\n").plot
+    assert plot is not None
+    assert plot.after is not None
+    assert all(map(math.isfinite, plot.after.gradient))
 
 
 def test_a_function_that_ends_early_is_drawn_as_far_as_it_goes() -> None:

@@ -15,7 +15,7 @@ from wherelint.frontend.module import Module
 from wherelint.frontend.syntax import GiveUp
 from wherelint.graph.differentiate import Tape, backward
 from wherelint.graph.evaluate import Values, evaluate
-from wherelint.graph.node import Const, Node, differentiated, topological
+from wherelint.graph.node import Const, Leaf, Node, differentiated, topological
 from wherelint.interpret.programs import Program, programs
 from wherelint.ops import Array
 from wherelint.search.batch import any_lane, rows
@@ -75,6 +75,8 @@ def _at_root(
     order = _nodes(found[0])
     known = {name: inputs[node] for node, name in names_of(_nodes(detection.program)).items() if node in inputs}
     moved: Inputs = {node: known.get(name, benign(node, i)) for i, (node, name) in enumerate(names_of(order).items())}
+    parts = {node.name: v for node, v in inputs.items() if isinstance(node, Leaf) and node.of is not None}
+    moved.update((n, parts[n.name]) for n in order if isinstance(n, Leaf) and n.of is not None and n.name in parts)
     arrays = [(node.value, v) for node, v in inputs.items() if isinstance(node, Const)]
     for node in (n for n in order if isinstance(n, Const)):
         for before, now in arrays:
