@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--gradient-coverage", nargs="?", const="gradient-coverage.json", metavar="FILE",
-        help="Record which calls gradients pass, for `wherelint check --gradient-coverage FILE`.",
+        help="Record through which calls a gradient passes, for `wherelint check --gradient-coverage`.",
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def test_what_formats_say() -> None:
     assert places == [8, 6, 7]
     assert "".join(piece for piece, _ in concise(report.findings[0])).endswith("; also at 6:9 and 7:9")
     lines = ["".join(piece for piece, _ in line) for line in full(report, {}, 80)]
-    assert "  also: WL102 at 6:9; WL103 at 7:9: one mask can fix all 3" in lines
+    assert "  also: WL102 at 6:9; WL103 at 7:9: one double where can fix all 3" in lines
 
 
 def test_an_operation_that_two_selections_drop_is_told_once() -> None:

@@ -75,7 +75,7 @@ def check(**options: Any) -> int:
     "--output-format", type=click.Choice(STYLES), default="full", show_default=True, metavar="FORMAT",
     help="Print reports in this format of check, on standard error.",
 )  # fmt: skip
-@file_option("--record", help="Record which calls gradients pass, for check --gradient-coverage.")
+@file_option("--record", help="Record through which calls a gradient passes, for check --gradient-coverage.")
 @click.option(
     "--memory", type=click.Choice(["low", "full"]), default="low", show_default=True,
     help="low: torch frees large activations early. full: it keeps them until the gradients are known.",

@@ -100,7 +100,7 @@ class CheckOptions:
         "--add-not-differentiated", metavar="PATH:ROW",
         help="Mark the function at this row as not differentiated, and stop.",
     )  # fmt: skip
-    confirm: bool = _flag("--confirm", help="Run a model of the reported code in its framework.")
+    confirm: bool = _flag("--confirm", help="Run the reported code as a small program in its framework.")
     only_confirmed: bool = _flag("--only-confirmed", help="Show only confirmed findings.")
     device: str = _choice(
         "--device", type=click.Choice(["auto", "cpu", "gpu", "tpu"]), default="auto", help="Device for --confirm."

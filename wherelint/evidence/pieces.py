@@ -33,22 +33,26 @@ class Evidence(Enum):
     OTHER_PURPOSE = "another purpose", -2.0, "the condition cannot guard against the singular point"
     # Can the input occur?
     UNRELATED_INPUT = "unrelated input", -1.5, "the condition does not read the input that makes the gradient nan"
-    UNLIKELY_INPUT = "unlikely input", -0.8, "inputs must be equal, cancel an epsilon or be extreme"
+    UNLIKELY_INPUT = "unlikely input", -0.8, "the input is unlikely: equal values, a huge number or exactly `-eps`"
     BELOW_ZERO = "below zero", -0.55, "an input must be below zero"
     SETTING = "setting", -0.65, "the nan occurs only if somebody changes a setting or a default value"
-    DOUBTFUL = "doubtful", -1.4, "wherelint is unsure: complex numbers, negative sizes or contradictory conditions"
+    DOUBTFUL = "doubtful", -1.4, "the input may be impossible: a negative length, complex numbers, clashing conditions"
     # Does a gradient flow there?
-    NOT_LEARNED = "not learned", -2.0, "the nan reaches only data, masks or settings, and no parameter"
-    NOT_CARRIED = "not carried", -1.25, "the nan reaches only inputs without a gradient, such as constants and counts"
+    NOT_LEARNED = "not learned", -2.0, "judging by names, only data, masks or settings get a nan gradient"
+    NOT_CARRIED = "not carried", -1.25, "only constants, counts or detached values get a nan gradient"
     UNREACHED = "unreached", -1.3, "all callers are known, and none of them differentiates the function"
     UNSEEN = "unseen", -0.15, "no known caller differentiates the function; unknown callers may"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "names in the function suggest lengths, angles or points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most names in the function suggest lengths, angles or points"
     UNTRAINED_CODE = "untrained code", -2.4, "the code is a metric, an optimizer, a sampler, a plot or a data pipeline"
-    SELDOM_TRAINED = "seldom trained code", -0.55, "the code computes start values, targets, gradient updates or demos"
+    SELDOM_TRAINED = (
+        "seldom trained code",
+        -0.55,
+        "the code is a demo, or computes start values, targets or gradient updates",
+    )
     TEST = "in a test", -9.0, "the code is a test"
-    SHIELDED = "shielded by callers", -2.4, "every caller stops the gradient or never passes such a value"
+    SHIELDED = "shielded by callers", -2.4, "each caller stops the gradient, or never passes a value at which it is nan"
     # What the user says, and what was measured.
     DIFFERENTIATED = "said to be differentiated", 9.0, "the configuration says that gradients matter here"
     NOT_DIFFERENTIATED = "said not to be differentiated", -99.0, "a comment or a setting says that no gradient matters"

@@ -396,7 +396,7 @@ def notes(finding: Finding, helps: Mapping[str, str]) -> Iterable[tuple[str, str
         codes = dict.fromkeys(places.values())
         others = [f"{code} at {join_and([at for at, its in places.items() if its == code])}" for code in codes]
         is_open = finding.fix is None or finding.fix.offered
-        cause = f"one mask can fix all {len(places) + 1}" if is_open else "the cause is the same"
+        cause = f"one double where can fix all {len(places) + 1}" if is_open else "the cause is the same"
         yield "also", f"{'; '.join(others)}: {cause}"
     if finding.framework == "tensorflow" and finding.modes:
         yield "mode", _mode_sentence(finding.modes)
