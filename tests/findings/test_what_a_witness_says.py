@@ -63,6 +63,29 @@ def said(body: str) -> str:
         ),
         (
             """
+            LEAST = {torch.float32: 1e-4, torch.float64: 1e-7}
+            def f(x):
+                return torch.where(x > LEAST[x.dtype], 1 / x, x)
+            """,
+            "at x = 0.0 the value is 0.0 and the gradient with respect to x is nan",
+        ),
+        (
+            """
+            def f(x, pose, settings):
+                return jnp.where(x > 0, jnp.sqrt(x), settings.turn(pose if settings.turned else None))
+            """,
+            "at x = 0.0 and settings.turn(...) = 1.0 the value is 1.0 and the gradient with respect to x is nan",
+        ),
+        (
+            """
+            def f(x, y):
+                x = jnp.abs(x) / y.shape[0] - (1.0 if y.shape[0] == 1 else -1.0)
+                return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+            """,
+            "at x = 1.0 where axis 0 of `y` has size 1 the value is 0.0 and the gradient with respect to x is nan",
+        ),
+        (
+            """
             def f(x, model):
                 spread = model(x, in_axes=(0, None), out_axes=(0, None), axis_size=7)
                 return jnp.where(spread > 0, jnp.sqrt(spread), 0.0)
@@ -113,6 +136,9 @@ def said(body: str) -> str:
         "size",
         "choice",
         "None",
+        "entry",
+        "optional",
+        "one element",
         "variable",
         "long call",
         "elements",

@@ -19,7 +19,9 @@ _FEW = 3
 _LONG = 40
 _NAME = re.compile(r"[\w.]+(?:\[[^\[\]]*\])*")
 _RANK = re.compile(r"(?:len\((?P<shape>.+)\.shape\)|(?P<array>.+)\.ndim)")
-_SIZE = re.compile(r".+\.shape(?:\[[^\[\]]*\])+")
+_SIZE = re.compile(r"(?P<array>.+)\.(?:shape\[(?P<axis>-?\d+)\]|size\((?P<dim>-?\d+)\))|.+\.shape(?:\[[^\[\]]*\])+")
+#: What is used only where it is not None.
+_OPTIONAL = re.compile(r"(?P<value>.+) if .+ else None")
 #: Facts about Python objects, which nobody chooses.
 _OF_PYTHON = re.compile(r".*(?: is (?:not )?None|\.(?:weak_type|requires_grad|is_sparse|dtype))|[\w.]*\(.*\)")
 
@@ -49,7 +51,11 @@ def witness(hazard: Hazard) -> Witness:
     facts = [n for n in facts if n in deciding or n.kind == "bool" or _RANK.fullmatch(n.name)]
     conditions = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
     # Variables of two functions may have one name.
-    conditions = dict.fromkeys(c for c in conditions if f"not {c}" not in conditions and c[4:] not in conditions)
+    taken = {f"`{name}`" for name in (*inputs, *gradient)}
+    conditions = dict.fromkeys(
+        c for c in conditions
+        if f"not {c}" not in conditions and c[4:] not in conditions and c.partition(" is ")[0] not in taken
+    )  # fmt: skip
     return Witness(
         inputs, shortest(hazard.value), gradient, tuple(conditions)[:_MOST_CONDITIONS], tuple(sorted(unknown))
     )
@@ -73,6 +79,8 @@ def _is_unnamed(leaf: Leaf) -> bool:
 
 def _short(name: str) -> str:
     name = " ".join(name.split())
+    optional = _OPTIONAL.fullmatch(name)
+    name = optional["value"] if optional else name
     return name if len(name) <= _LONG or "(" not in name else f"{name.partition('(')[0]}(...)"
 
 
@@ -90,6 +98,9 @@ def _condition(leaf: Leaf, value: Array | None) -> str:
         return ""
     if rank := _RANK.fullmatch(name):
         return f"`{rank['shape'] or rank['array']}` is {int(value.flat[0])}-D"
+    if size := _SIZE.fullmatch(name):  # a greater one is like any other
+        axis = size["axis"] or size["dim"]
+        return f"axis {axis} of `{size['array']}` has size {int(value.flat[0])}" if axis and value.flat[0] <= 1 else ""
     if leaf.kind == "int":  # what a call gives is told by its variable, and the size of a loop is not
         name = variable(leaf)
         return f"`{name}` is {int(value.flat[0])}" if _NAME.fullmatch(name) else ""

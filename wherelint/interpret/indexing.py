@@ -39,7 +39,8 @@ def index(low: Lowering, value: Value, slices: ast.expr, at: ast.AST) -> Value:
         if 0 < len(table) <= 4 and all(isinstance(v, (int, float)) for v in table):
             result = table[0]  # a table of constants, by a key that is not known: one of them
             for i, other in enumerate(table[1:]):
-                other_key = low.opaque(low.text(at), (low.identity(value), i), kind="bool", preferred=False)
+                text = f"{low.text(at)} == {other!r}"
+                other_key = low.opaque(text, (low.identity(value), i), kind="bool", preferred=False)
                 result = low.choose(other_key, other, result, at)
             return result
         return low.opaque(low.text(at), low.identity(value))
