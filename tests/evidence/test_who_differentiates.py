@@ -43,6 +43,11 @@ def module(root: Path, files: dict[str, str], name: str = "a.py") -> Module:
         ("import torch\nfrom a import root\n@torch.no_grad()\ndef f(x):\n    root(x).backward()", Evidence.UNREACHED),
         ("import torch\nfrom a import root\ndef loss(x):\n    with torch.no_grad():\n        return root(x)",
          Evidence.UNREACHED),
+        ("from jax import lax\nfrom a import root\ndef loss(x):\n    return lax.while_loop(bool, root, x)",
+         Evidence.UNREACHED),
+        ("import jax\nfrom a import root\ndef loss(x):\n    def body(x):\n        return root(x)\n"
+         "    return jax.lax.while_loop(bool, body, x)", Evidence.UNREACHED),
+        ("import tensorflow as tf\nfrom a import root\ndef loss(x):\n    return tf.while_loop(bool, root, x)", None),
         ("from a import root\nprint(root(1.0))", Evidence.UNREACHED),
         ("def other(x):\n    return x", None),  # it was written for somebody
         ("from a import other\nprint(other(1.0))", Evidence.UNSEEN),  # who uses other parts of the file

@@ -58,9 +58,11 @@ _MEASURING = frozenset(
 _FUNCTION_OF = {
     **dict.fromkeys(("visualize", "visualise", "plot"), "picture"),
     **dict.fromkeys(("postprocess", "preprocess", "inference"), "postprocessing"),
-    "validate": "metric",
+    **dict.fromkeys(("validate", "write"), "metric"),
     **dict.fromkeys(("init", "initial", "initialize", "initialise", "reset", "precompute"), "start"),
 }
+#: The last words of functions that do other work.
+_WORK_OF = {"sampler": "sampler", "warmup": "optimizer"}
 #: What a step does to gradients and parameters, once they are computed: ``clip_grad_norm``, ``project_params``.
 _CHANGING = frozenset("clip normalize normalise project scale".split())
 _OF_STEPS = frozenset("grad grads gradient gradients params parameters".split())
@@ -104,8 +106,8 @@ def surroundings(module: Module, functions: Iterable[str]) -> Iterator[str]:
             yield _FUNCTION_OF[words[0]]
         if words and words[0] in _CHANGING and not _OF_STEPS.isdisjoint(words):
             yield "optimizer"
-        if words and words[-1] == "sampler":
-            yield "sampler"
+        if words and words[-1] in _WORK_OF:
+            yield _WORK_OF[words[-1]]
         if words and words[-1].lower() in _MADE:  # norm_targets makes targets; in target_loss it is another matter
             yield "data"
 

@@ -15,7 +15,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.sources import programs
-from wherelint.frontend.syntax import FUNCTION_DEFS, last_name
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, last_name
 
 #: What differentiates what it is given, or what was computed before.
 TAKERS = frozenset(
@@ -53,10 +53,14 @@ def reach(module: Module, name: _Name) -> Evidence | None:
     """
     if not module.project.scope:
         return None
+    known = _known(module, name)
+    around = module.once(screen.functions).get(known)
+    if around is not None and name != known and not _looped(around).isdisjoint(_named(around, name[-1])):
+        return Evidence.UNREACHED
     library = module.once(_is_library)
     if not library and module.once(_trains_nothing):
         return Evidence.UNREACHED
-    layer, seen, is_called_by_others = [(module, _known(module, name), "")], set[tuple[str, _Name]](), False
+    layer, seen, is_called_by_others = [(module, known, "")], set[tuple[str, _Name]](), False
     for _ in range(_DEEPEST):
         callers = []
         for home, each, callee in layer:
@@ -146,7 +150,7 @@ def _is_cut(module: Module, name: _Name) -> bool:
 def _callers(module: Module, name: _Name) -> Iterator[tuple[tuple[Module, _Name], bool]]:
     """The functions of the project that mention a function, and the scripts that do at their top level.
 
-    Each with whether it does so within ``no_grad`` alone.
+    Each with whether it does so within ``no_grad`` or a loop that JAX cannot differentiate alone.
     """
     word = _word(name)
     # A file that defines the name itself speaks of its own function; one that does not import it, of another.
@@ -193,8 +197,8 @@ def _is_handed_over(function: ast.stmt, word: str) -> bool:
 
 
 def _is_within_cut(function: ast.stmt, word: str) -> bool:
-    """Whether a function mentions a word inside ``with no_grad()`` alone."""
-    inside = set[ast.AST]()
+    """Whether a function mentions a word only inside ``with no_grad()``, or in a loop that JAX cannot differentiate."""
+    inside = _looped(function)
     for node in ast.walk(function):
         if isinstance(node, ast.With):
             calls = (item.context_expr for item in node.items)
@@ -202,6 +206,20 @@ def _is_within_cut(function: ast.stmt, word: str) -> bool:
                 inside.update(ast.walk(node))
     mentions = [node for node in ast.walk(function) if last_name(node) == word]
     return bool(mentions) and inside.issuperset(mentions)
+
+
+def _looped(function: ast.AST) -> set[ast.AST]:
+    """What a function hands to JAX's ``while_loop``, which has no reverse mode, with the functions it names there."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and last_name(node.func) == "while_loop"]
+    handed = [part for call in calls if not ast.unparse(call.func).startswith(("tf.", "tensorflow.", "torch."))
+              for part in (*call.args[:2], *(keyword.value for keyword in call.keywords))]  # fmt: skip
+    named = [each for part in handed if isinstance(part, ast.Name) for each in _named(function, part.id)]
+    return {node for part in (*handed, *named) for node in ast.walk(part)}
+
+
+def _named(function: ast.AST, name: str) -> list[FunctionDef]:
+    """The functions of a name within another."""
+    return [node for node in ast.walk(function) if isinstance(node, FUNCTION_DEFS) and node.name == name]
 
 
 def _mentioned(module: Module) -> frozenset[str]:

@@ -90,11 +90,11 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict:
     todo: list[Value] = [value]
     done: set[int] = set()
     if not isinstance(value, Function):
-        todo = [f for f in low.closures if not f.called and _concerns(f, module)]
+        todo = [f for f in reversed(low.closures) if _concerns(f, module)]
     try:
         while todo:
             function = todo.pop(0)
-            if not isinstance(function, Function) or id(function.definition) in done:
+            if not isinstance(function, Function) or id(function.definition) in done or (found and function.called):
                 continue
             done.add(id(function.definition))
             low.closures.clear()
@@ -103,7 +103,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict:
                 continue
             found.append(_lower(low, function, cls or function.owner))
             if not function.decorators & NO_GRADIENT:  # what is inside runs without one, too
-                todo += [f for f in low.closures if not f.called and _concerns(f, module)]
+                todo += [f for f in reversed(low.closures) if _concerns(f, module)]  # a later one may call earlier ones
     finally:
         Work.count(_STEP * (low.steps + low.shared_steps))
     return found
