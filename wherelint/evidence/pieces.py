@@ -18,7 +18,7 @@ class Evidence(Enum):
     # Did the author guard it?
     DIRECT = "direct", 0.3, "the condition tests the operand of this operation"
     INCIDENTAL = "incidental", -0.55, "the condition tests something other than the operand"
-    MISSING_DATA = "missing data", 0.3, "the condition tests for missing data (nan)"
+    MISSING_DATA = "missing data", 0.1, "the condition tests for missing data (nan)"
     AT_BOUNDARY = "at the boundary", 0.45, "the condition changes at the singular point"
     LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which can exceed 100"
     MASKED_ROW = "masked row", 1.6, "masked elements are -inf, and a mask may cover a whole row"
@@ -41,7 +41,7 @@ class Evidence(Enum):
     NOT_LEARNED = "not learned", -2.0, "judging by names, only data, masks or settings get a nan gradient"
     NOT_CARRIED = "not carried", -1.25, "only constants, counts or detached values get a nan gradient"
     UNREACHED = "unreached", -1.3, "all callers are known, and none of them differentiates the function"
-    UNSEEN = "unseen", -0.15, "no known caller differentiates the function; unknown callers may"
+    UNSEEN = "unseen", -0.45, "no known caller differentiates the function; unknown callers may"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "names in the function suggest lengths, angles or points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most names in the function suggest lengths, angles or points"

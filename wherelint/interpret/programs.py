@@ -86,7 +86,7 @@ def programs(module: Module, name: tuple[str, ...], used: Sequence[str], strict:
         value = member(cls, name[-1])
         if not isinstance(value, Function) or value.owner is None:
             return []
-    found = []
+    found: list[Program] = []
     todo: list[Value] = [value]
     done: set[int] = set()
     if not isinstance(value, Function):
