@@ -23,7 +23,7 @@ class Evidence(Enum):
     LOG_RATIO = "log ratio", 1.3, "the exponent is a difference of log-probabilities, which can exceed 100"
     MASKED_ROW = "masked row", 1.6, "masked elements are -inf, and a mask may cover a whole row"
     PADDING = "padding", 1.6, "the mask marks the real data, and the padding is 0"
-    FACTOR = "factor", 1.5, "the condition tests the number that multiplies the logarithm"
+    FACTOR = "factor", 1.5, "in a product such as `p * log(q)`, the condition tests `p` instead of `q`"
     DISTANCE = "distance", 0.65, "a hinge loss discards a distance, which is 0 for equal points"
     TOLERANCE = "tolerance", 0.55, "the condition compares with a tolerance"
     RETURNED = "returned", 0.6, "the function returns the selection"
@@ -39,7 +39,7 @@ class Evidence(Enum):
     DOUBTFUL = "doubtful", -1.4, "the input may be impossible: a negative length, complex numbers, clashing conditions"
     # Does a gradient flow there?
     NOT_LEARNED = "not learned", -2.0, "judging by names, only data, masks or settings get a nan gradient"
-    NOT_CARRIED = "not carried", -1.25, "only constants, counts or detached values get a nan gradient"
+    NOT_CARRIED = "not carried", -1.25, "the nan gradient ends at constants, counts or detached values"
     UNREACHED = "unreached", -1.3, "all callers are known, and none of them differentiates the function"
     UNSEEN = "unseen", -0.45, "no known caller differentiates the function; unknown callers may"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
