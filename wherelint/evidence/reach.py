@@ -15,7 +15,7 @@ from wherelint.frameworks import framework_of
 from wherelint.frontend import screen
 from wherelint.frontend.module import Module
 from wherelint.frontend.sources import programs
-from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, last_name
+from wherelint.frontend.syntax import FUNCTION_DEFS, FunctionDef, dotted, last_name
 
 #: What differentiates what it is given, or what was computed before.
 TAKERS = frozenset(
@@ -55,7 +55,7 @@ def reach(module: Module, name: _Name) -> Evidence | None:
         return None
     known = _known(module, name)
     around = module.once(screen.functions).get(known)
-    if around is not None and name != known and not _looped(around).isdisjoint(_named(around, name[-1])):
+    if around is not None and name != known and not _looped(module, around).isdisjoint(_named(around, name[-1])):
         return Evidence.UNREACHED
     library = module.once(_is_library)
     if not library and module.once(_trains_nothing):
@@ -158,7 +158,7 @@ def _callers(module: Module, name: _Name) -> Iterator[tuple[tuple[Module, _Name]
     for home in [module, *(home for home in others if len(name) > 1 or _may_import(home, word, module))]:
         found = [each for each in screen.referring(home, word) if (home, each) != (module, name)]
         for each in found:
-            yield (home, each), _is_within_cut(home.once(screen.functions)[each], word)
+            yield (home, each), _is_within_cut(home, home.once(screen.functions)[each], word)
         if word in home.once(_mentioned):
             yield (home, ("",)), False
 
@@ -196,9 +196,9 @@ def _is_handed_over(function: ast.stmt, word: str) -> bool:
     return any(mentions(node, words) for node in handed) or any(mentions(each, {*TAKERS}) for each in decorators)
 
 
-def _is_within_cut(function: ast.stmt, word: str) -> bool:
+def _is_within_cut(home: Module, function: ast.stmt, word: str) -> bool:
     """Whether a function mentions a word only inside ``with no_grad()``, or in a loop that JAX cannot differentiate."""
-    inside = _looped(function)
+    inside = _looped(home, function)
     for node in ast.walk(function):
         if isinstance(node, ast.With):
             calls = (item.context_expr for item in node.items)
@@ -208,11 +208,14 @@ def _is_within_cut(function: ast.stmt, word: str) -> bool:
     return bool(mentions) and inside.issuperset(mentions)
 
 
-def _looped(function: ast.AST) -> set[ast.AST]:
+def _looped(module: Module, function: ast.AST) -> set[ast.AST]:
     """What a function hands to JAX's ``while_loop``, which has no reverse mode, with the functions it names there."""
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and last_name(node.func) == "while_loop"]
-    handed = [part for call in calls if not ast.unparse(call.func).startswith(("tf.", "tensorflow.", "torch."))
-              for part in (*call.args[:2], *(keyword.value for keyword in call.keywords))]  # fmt: skip
+    roots = [dotted(call.func).partition(".")[0] for call in calls]
+    of_jax = [
+        call for call, root in zip(calls, roots, strict=True) if framework_of(module.imports.get(root, "")) == "jax"
+    ]
+    handed = [part for call in of_jax for part in (*call.args[:2], *(keyword.value for keyword in call.keywords))]
     named = [each for part in handed if isinstance(part, ast.Name) for each in _named(function, part.id)]
     return {node for part in (*handed, *named) for node in ast.walk(part)}
 
