@@ -78,6 +78,17 @@ def said(body: str) -> str:
         ),
         (
             """
+            def f(x, mode, rate):
+                h = jnp.sqrt(x) if mode == "root" else x
+                h = h * 2 if rate == None else h
+                h = h * 3 if mode == "log" else h
+                return jnp.where(x > 0, h, jax.random.normal(rate, x.shape))
+            """,
+            'at x = 0.0 and jax.random.normal(...) = 1.0 where `mode == "root"` the value is 1.0 and the gradient with '
+            "respect to x is nan",
+        ),
+        (
+            """
             def f(x, y):
                 x = jnp.abs(x) / y.shape[0] - (1.0 if y.shape[0] == 1 else -1.0)
                 return jnp.where(x > 0, jnp.sqrt(x), 0.0)
@@ -138,6 +149,7 @@ def said(body: str) -> str:
         "None",
         "entry",
         "optional",
+        "one choice",
         "one element",
         "variable",
         "long call",

@@ -1,7 +1,7 @@
 """What the witness of a finding says, in the names of the author: arrays and parameters, and how the program stands."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,10 +20,15 @@ _LONG = 40
 _NAME = re.compile(r"[\w.]+(?:\[[^\[\]]*\])*")
 _RANK = re.compile(r"(?:len\((?P<shape>.+)\.shape\)|(?P<array>.+)\.ndim)")
 _SIZE = re.compile(r"(?P<array>.+)\.(?:shape\[(?P<axis>-?\d+)\]|size\((?P<dim>-?\d+)\))|.+\.shape(?:\[[^\[\]]*\])+")
+#: What an array looks like, within a call.
+_LOOKS = re.compile(r"\(.*\.(?:dtype|ndim|shape)\b")
+_EQUAL = re.compile(r"(?P<negated>not )?`(?P<name>.+) == .+`")
 #: What is used only where it is not None.
 _OPTIONAL = re.compile(r"(?P<value>.+) if .+ else None")
 #: Facts about Python objects, which nobody chooses.
-_OF_PYTHON = re.compile(r".*(?: is (?:not )?None|\.(?:weak_type|requires_grad|is_sparse|dtype))|[\w.]*\(.*\)")
+_OF_PYTHON = re.compile(
+    r".*(?: is (?:not )?None| ?[!=]= ?None|\.(?:weak_type|requires_grad|is_sparse|dtype))|[\w.]*\(.*\)"
+)
 
 
 def witness(hazard: Hazard) -> Witness:
@@ -49,16 +54,23 @@ def witness(hazard: Hazard) -> Witness:
     gradient = {name: shortest(hazard.gradient[n]) for n, name in _wholes(n for n in shown if n in bad).items()}
     unknown = dict.fromkeys(f"{n.name.partition('(')[0]}(...)" for n in told[:_MOST_INPUTS] if n.name.endswith(")"))
     facts = [n for n in facts if n in deciding or n.kind == "bool" or _RANK.fullmatch(n.name)]
-    conditions = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
-    # Variables of two functions may have one name.
-    taken = {f"`{name}`" for name in (*inputs, *gradient)}
-    conditions = dict.fromkeys(
-        c for c in conditions
-        if f"not {c}" not in conditions and c[4:] not in conditions and c.partition(" is ")[0] not in taken
-    )  # fmt: skip
+    known = dict.fromkeys(filter(None, (_condition(n, hazard.inputs.get(n)) for n in facts)))
+    names_shown = {f"`{name}`" for name in (*inputs, *gradient)}
+    conditions = [c for c in _consistent(known) if c.partition(" is ")[0] not in names_shown]
     return Witness(
-        inputs, shortest(hazard.value), gradient, tuple(conditions)[:_MOST_CONDITIONS], tuple(sorted(unknown))
+        inputs, shortest(hazard.value), gradient, tuple(conditions[:_MOST_CONDITIONS]), tuple(sorted(unknown))
     )
+
+
+def _consistent(conditions: Collection[str]) -> Iterator[str]:
+    """Some conditions without those that contradict or follow from others: two variables may have one name.
+
+    Of two values of one name the last stands: it is the nearest to the operation.
+    """
+    values = [found for each in conditions if (found := _EQUAL.fullmatch(each))]
+    equal = {found["name"]: found[0] for found in values if not found["negated"]}
+    implied = {found[0] for found in values if equal.get(found["name"], found[0]) != found[0]}
+    return (each for each in conditions if not {f"not {each}", each[4:]} & {*conditions} and each not in implied)
 
 
 def spoken(found: Sequence[Leaf]) -> dict[Leaf, str]:
@@ -81,7 +93,11 @@ def _short(name: str) -> str:
     name = " ".join(name.split())
     optional = _OPTIONAL.fullmatch(name)
     name = optional["value"] if optional else name
-    return name if len(name) <= _LONG or "(" not in name else f"{name.partition('(')[0]}(...)"
+    return (
+        name
+        if (len(name) <= _LONG and not _LOOKS.search(name)) or "(" not in name
+        else f"{name.partition('(')[0]}(...)"
+    )
 
 
 def _is_fact(leaf: Leaf) -> bool:
