@@ -280,6 +280,8 @@ def test_a_file_of_riemannian_metrics_is_no_place_of_metrics(method: str, measur
         ("def rate_warmup(x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
         ("def write_images(x): return torch.where(x > 0, 1 / x, 0.0)", "untrained code"),
         ("def f(x, cutoff): return torch.where(x < cutoff, x / cutoff, 0.0)", "doubtful"),
+        ("def f(x, hyperparams): return torch.where(hyperparams.b > 0, x / hyperparams.b, 0.0)", "setting"),
+        ("def f(x, R_cut): return torch.where(x < R_cut, x / R_cut, 0.0)", "doubtful"),
         ("def f(x, d_k): return torch.where(d_k > 0, x / d_k, 0.0)", "doubtful"),
         ("def f(frac): return torch.where(frac > 0, torch.log(frac + 1), 0.0)", "doubtful"),
         ("def f(x):\n  t = multi_apply(get_targets, x)[2]\n  return torch.where(t > 0, t.log(), 0.0)", "not learned"),

@@ -27,7 +27,7 @@ from wherelint.search.probes import LOG_PROBABILITY
 _MARK = re.compile(r"#\s*wherelint:\s*not-differentiated\b")
 _SETTINGS = frozenset("accuracy drop dropout eps epsilon keep tol tolerance rtol atol rcond".split())
 #: Sizes of a model and distances of interest, which are no 0.
-_DIMENSIONS = frozenset("channels cutoff d_head d_k d_model d_v dim dims heads".split())
+_DIMENSIONS = frozenset("channels cutoff d_head d_k d_model d_v dim dims heads r_cut rcut".split())
 #: What is not negative, by the words that the field keeps for it.
 _SIZES = frozenset(
     """concentration count counts density densities depth dist dists distance distances frac fraction fractions
@@ -82,7 +82,7 @@ def gradient_flow(
         words_of_leaf, values = words_of(leaf.name), hazard.inputs[leaf]
         if words_of_leaf & _SIZES and (values < 0).any() and not LOG_PROBABILITY.search(leaf.name):
             yield Evidence.DOUBTFUL
-        if {*words_of_leaf, leaf.name.rpartition(".")[2]} & _DIMENSIONS and (values == 0).any():
+        if {*words_of_leaf, leaf.name.rpartition(".")[2].lower()} & _DIMENSIONS and (values == 0).any():
             yield Evidence.DOUBTFUL
         is_extreme = leaf.kind == "float" and bool((np.abs(values) > _EXTREME).any())
         if words_of_leaf & DATA and is_extreme and not LOG_PROBABILITY.search(leaf.name):

@@ -82,8 +82,8 @@ _MAPPED = re.compile(r"\w*(?:map|apply)\(\s*(?=[\w.]+,)")
 _RECORDS = frozenset("data example examples feats sample samples".split())
 #: What objects that hold settings are called.
 _CONFIGURATIONS = frozenset(
-    """args cfg conf config configs configuration flags hparams hps information opt options opts schedule scheduler
-    settings setup""".split()
+    """args cfg conf config configs configuration flags hparams hps hyperparameters hyperparams information opt options
+    opts schedule scheduler settings setup""".split()
 )
 #: What optax, and what is like it, makes of an initial state and an update.
 _TRANSFORMATION = "GradientTransformation"
