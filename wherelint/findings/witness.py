@@ -27,7 +27,8 @@ _EQUAL = re.compile(r"(?P<negated>not )?`(?P<name>.+) == .+`")
 _OPTIONAL = re.compile(r"(?P<value>.+) if .+ else None")
 #: Facts about Python objects, which nobody chooses.
 _OF_PYTHON = re.compile(
-    r".*(?: is (?:not )?None| ?[!=]= ?None|\.(?:weak_type|requires_grad|is_sparse|dtype))|[\w.]*\(.*\)"
+    r".*(?: is (?:not )?\S+| ?[!=]= ?None|\.(?:weak_type|requires_grad|is_sparse|(?:dtype|ndim|shape)\b.*))"
+    r"|[\w.]*\(.*\)"
 )
 
 
@@ -85,8 +86,8 @@ def variable(leaf: Leaf) -> str:
 
 
 def _is_unnamed(leaf: Leaf) -> bool:
-    """Whether an input stands for something that the author gives no name: the state of a loop."""
-    return leaf.name.startswith("(") and not leaf.called
+    """Whether an input stands for something that the author gives no name: the state of a loop, what an ``if`` left."""
+    return leaf.name.startswith(("(", "if ")) and not leaf.called
 
 
 def _short(name: str) -> str:
