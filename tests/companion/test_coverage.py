@@ -292,6 +292,15 @@ def test_a_gradient_that_passed_refutes_that_none_flows(capsys: pytest.CaptureFi
     assert len(labelled(REFUTED)) == len(REFUTED)
 
 
+def test_what_is_certain_stays_an_error(covered: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    text = "import torch\n\n\ndef f(x):\n    return x + 0 * 1.5 + 10 + torch.sign(x)\n"
+    Path("a.py").write_text(text)
+    covered("gradient", text)
+    status, out, _ = checked(capsys, "--select", "WL401", "--gradient-coverage", "cover.json")
+    assert status == 1
+    assert "a.py:5:31: error: WL401" in out
+
+
 def test_the_file_may_stand_in_the_configuration(
     covered: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -351,6 +351,14 @@ def test_a_severed_gradient_is_said_when_asked(expression: str, code: str) -> No
     assert {f.code for f in Row("", source, set(), (), select=("WL401", "WL402")).check()} == {code}
 
 
+@pytest.mark.parametrize(("comment", "expected"), [("", "error"), ("  # wherelint: not-differentiated", "note")])
+def test_a_comment_says_that_no_gradient_is_missed(comment: str, expected: str) -> None:
+    settings = Settings(select=("WL401",), level="note")
+    source = f"import jax.numpy as jnp\n\n\ndef f(x):{comment}\n    return jnp.round(x)\n"
+    (finding,) = check_source(source.encode(), "a.py", settings).findings
+    assert finding.level == expected
+
+
 @pytest.mark.parametrize("mask", ["torch.max(x > 5.0, x == 0)", "~torch.min(x < 5.0, x != 0)"])
 def test_an_extremum_of_two_masks_reads_both(mask: str) -> None:
     (finding,) = Row("", f"def f(x):\n    return torch.where({mask}, 1.0, torch.log(x))", set(), (), "torch").check()

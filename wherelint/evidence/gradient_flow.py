@@ -99,7 +99,7 @@ def known_beforehand(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]
     origin = select.origin
     if isinstance(origin, Origin):
         yield from names.by_surroundings(origin.block.module, origin.function.split("."))
-        if _MARK.search(origin.block.module.text) and _is_marked(origin):
+        if is_marked(origin):
             yield Evidence.NOT_DIFFERENTIATED
     spelled = [n.name for n in inputs]
     if any(name.startswith(_COTANGENTS) for name in spelled):
@@ -111,9 +111,14 @@ def known_beforehand(select: Node, inputs: Iterable[Leaf]) -> Iterator[Evidence]
         yield Evidence.UNTRAINED_CODE if is_torch else Evidence.SELDOM_TRAINED
 
 
-def _is_marked(origin: Origin) -> bool:
-    """Whether a comment says so of the file, or in the head of a class or function around, or directly above it."""
+def is_marked(origin: Origin) -> bool:
+    """Whether a comment says that nobody differentiates a place: of the file, or a class or function around it.
+
+    It stands on a line of its own, or in the head of the class or function, or directly above it.
+    """
     text = origin.block.module.text
+    if not _MARK.search(text):
+        return False
     lines = text.split("\n")
     tree = ast.parse(text)
     nodes = [node for node in ast.walk(tree) if isinstance(node, (*FUNCTION_DEFS, ast.ClassDef))]

@@ -8,8 +8,9 @@ from typing import Any
 
 from wherelint.defects import describe
 from wherelint.evidence import names as naming
-from wherelint.evidence.gradient_flow import gradient_flow
+from wherelint.evidence.gradient_flow import gradient_flow, is_marked
 from wherelint.evidence.judge import Outlook
+from wherelint.evidence.pieces import Evidence
 from wherelint.evidence.structure import FOR
 from wherelint.evidence.witness import as_shown
 from wherelint.finding import Finding, Problem
@@ -149,7 +150,8 @@ def _opt_in(
     for code, node, what in severed.severed(program) if codes & {"WL401", "WL402"} else ():
         if code in codes and _is_written(node, module):
             at, witness = node.origin, severed.witness(node)
-            yield build(code, at, what, at, _framework(node, used), filename=module.filename, witness=witness), None
+            found = build(code, at, what, at, _framework(node, used), filename=module.filename, witness=witness)
+            yield found.with_evidence(Evidence.NOT_DIFFERENTIATED.label) if is_marked(at) else found, None
 
 
 def _is_written(node: Node, module: Module) -> bool:

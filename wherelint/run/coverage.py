@@ -87,7 +87,8 @@ class MeasuredGradients:
                 evidence = tuple(sorted({*evidence, (Evidence.NEAR if distance.is_near else Evidence.FAR).label}))
                 why = f"a gradient passed, and {_came(distance, _operand(text, finding))}"
                 message += f"; measured: {why}" if distance.is_near else ""
-            weighed = replace(finding, evidence=evidence, level=level(labelled(evidence)), message=message)
+            changed = level(labelled(evidence)) if evidence != finding.evidence else finding.level
+            weighed = replace(finding, evidence=evidence, level=changed, message=message)
         elif kind == "blocked":
             weighed, why = finding.with_evidence(Evidence.RAN_WITHOUT.label), "it ran, but never with gradients"
         else:
