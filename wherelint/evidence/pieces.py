@@ -41,7 +41,7 @@ class Evidence(Enum):
     NOT_LEARNED = "not learned", -2.0, "judging by names, only data, masks or settings get a nan gradient"
     NOT_CARRIED = "not carried", -1.25, "the nan gradient ends at constants, counts or detached values"
     UNREACHED = "unreached", -1.3, "all callers are known, and none of them differentiates the function"
-    UNSEEN = "unseen", -0.45, "no known caller differentiates the function; unknown callers may"
+    UNSEEN = "unseen", -0.4, "no known caller differentiates the function; unknown callers may"
     INTEGERS = "integers", -0.55, "the function computes ranks, counts or indices"
     GEOMETRY = "geometry", 0.5, "names in the function suggest lengths, angles or points"
     MUCH_GEOMETRY = "much geometry", 1.1, "most names in the function suggest lengths, angles or points"

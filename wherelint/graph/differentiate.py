@@ -284,9 +284,10 @@ def _scatter_lane(
     full = np.zeros((column.shape[0], LANES), ct.dtype)
     full[:, index, None] = column
     gone = None
-    if kills or dead is not None:
-        gone = np.full(full.shape, kills)
-        gone[:, index] = False if dead is None else every(dead)[:, 0]
+    if kills or dead is not None:  # in an arm that is not taken, the others receive no zero either
+        arm = False if dead is None else every(dead)
+        gone = np.full(full.shape, kills) | arm
+        gone[:, index, None] = arm
     return (i, full, gone)
 
 
@@ -311,7 +312,8 @@ def _scatter_kept(mask: Array, ct: Array, dead: Dead, symbolic: bool) -> tuple[i
     ct = np.where(none if dead is None else none | dead, ct.dtype.type(0), ct)
     full = np.zeros_like(ct)
     np.add.at(full, (np.arange(rows)[:, None], index), ct)
-    return (1, full, np.broadcast_to(~mask, full.shape) if symbolic else None)
+    gone = _either(~mask if symbolic else None, None if dead is None else every(dead))
+    return (1, full, None if gone is None else np.broadcast_to(gone, full.shape))
 
 
 def _sound(node: Node, ct: Array) -> Array:
