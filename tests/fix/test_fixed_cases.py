@@ -22,7 +22,7 @@ from wherelint.run.check import check_source
 def repaired(name: str) -> FileReport:
     content = (CASES / name / "unsafe.py").read_bytes()
     level: Level = "note" if name in NOTES else "warning"
-    return check_source(content, "unsafe.py", Settings(root=Path("/"), level=level), "unsafe")
+    return check_source(content, "/alone/unsafe.py", Settings(root=Path("/"), level=level), "unsafe")
 
 
 @pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])
@@ -59,7 +59,7 @@ def test_a_fix_is_offered_for_nine_of_ten() -> None:
 
 @pytest.mark.parametrize("name", [name for name in POSITIVE if name not in NOT_FIXED])
 def test_a_second_run_changes_nothing(name: str) -> None:
-    again = check_source(repaired(name).after, "unsafe.py", Settings(root=Path("/")), "unsafe")
+    again = check_source(repaired(name).after, "/alone/unsafe.py", Settings(root=Path("/")), "unsafe")
     assert again.fixed == ()
 
 

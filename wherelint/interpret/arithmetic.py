@@ -202,7 +202,22 @@ def compare(low: Lowering, kind: type, a: Value, b: Value, at: ast.AST) -> Node 
         if op == "equal" and x is not y and unreshaped(x) is unreshaped(y) and x.op != "const":
             y = low.node("gather", (y,), at, static=Static(lanes=ROLLED))
         return compared(low, op, x, y, at)
+    if op in ("equal", "not_equal") and (isinstance(a, str) or isinstance(b, str)):
+        return _is_text(low, op, a, b, at)
     return low.opaque(low.text(at), (low.identity(a), low.identity(b)), kind="bool")
+
+
+def _is_text(low: Lowering, op: str, a: Value, b: Value, at: ast.AST) -> Node | bool:
+    """Whether a value is a text: it is one text only, and ``!=`` asks for the opposite of ``==``."""
+    value, text = (b, a) if isinstance(a, str) else (a, b)
+    key = low.identity(value)
+    found = low.opaque(low.text(at).replace(" != ", " == ", 1), (key, text), kind="bool")
+    others = low.texts.setdefault(key, {})
+    others.setdefault(text, found)
+    for other in others.values():
+        if other is not found:
+            low.path_conditions.append(low.node("logical_not", (low.node("logical_and", (found, other), at),), at))
+    return found if op == "equal" else low.negation(found, at)
 
 
 def compared(low: Lowering, op: str, x: Node, y: Node, at: ast.AST, framework: str | None = None) -> Node:

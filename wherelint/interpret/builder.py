@@ -102,6 +102,8 @@ class Builder:
         self.closures: list[Function] = []
         #: By how many places each index that is not known moves the elements.
         self.rotations: dict[Node, int] = {}
+        #: What was asked of a value: whether it is this or that text.
+        self.texts: dict[object, dict[object, Node]] = {}
         #: Functions inlined so far, each with the range of ``made`` that its body produced.
         self.inlined: list[tuple[Function, int, int]] = []
         self.severed = 0
