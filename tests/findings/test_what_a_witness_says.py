@@ -54,6 +54,19 @@ def said(body: str) -> str:
         ),
         (
             """
+            class Net(torch.nn.Module):
+                def __init__(self, n):
+                    self.linear = torch.nn.Linear(n, n, bias=False)
+
+                def forward(self, x):
+                    y = self.linear(x)
+                    return torch.where(y > 0, y.sqrt(), 0.0)
+            """,
+            "at x = 0.0 and self.linear.weight = 1.0 the value is 0.0 and the gradient with respect to x and "
+            "self.linear.weight is nan",
+        ),
+        (
+            """
             def f(x, period):
                 if period is None:
                     x = x + 1
@@ -146,6 +159,7 @@ def said(body: str) -> str:
         "rank",
         "size",
         "choice",
+        "no bias",
         "None",
         "entry",
         "optional",

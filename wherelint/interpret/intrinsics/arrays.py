@@ -1,5 +1,6 @@
 """Arrays made from numbers, casts, random numbers: what is known of them without running anything."""
 
+import ast
 import math
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from wherelint.graph.node import DIAGONAL, LANES, Leaf, Node, Static, const
 from wherelint.interpret.calls import is_constant, unknown
 from wherelint.interpret.lowering import CallSite, Lowering, handles
 from wherelint.interpret.operations import operation
+from wherelint.interpret.statements import hold
 from wherelint.interpret.values import MISSING, Dotted, Handler, Method, Value
 from wherelint.ops.purity import is_pure
 
@@ -213,7 +215,23 @@ def _random(low: Lowering, call: CallSite) -> Value:
     kind = {"kind": "bool"} if mask else {"differentiable": False}
     drawn = low.called(call, call.name, low.identity(call.at), pure=is_pure(call.name), **kind)
     drawn.random, drawn.array = True, mask
+    _bounded(low, drawn, call.kwargs.get("minval"), call.kwargs.get("maxval"), call.at)
     return drawn
+
+
+@handles(methods="uniform_", operands="self! from? to?")
+def _uniform(low: Lowering, call: CallSite, receiver: Value, least: Value, most: Value) -> Value:
+    drawn = low.called(call, call.name, low.identity(call.at), pure=False, differentiable=False)
+    drawn.random = True
+    _bounded(low, drawn, least, most, call.at)
+    return drawn
+
+
+def _bounded(low: Lowering, drawn: Node, least: Value, most: Value, at: ast.AST) -> None:
+    """Numbers drawn at random lie between the bounds that are given."""
+    for bound, order in ((least, "greater_equal"), (most, "less_equal")):
+        if isinstance(bound, (int, float)):
+            hold(low, low.node(order, (drawn, bound), at))
 
 
 @handles("jax.pure_callback", "jax.experimental.io_callback", "tensorflow.numpy_function",
@@ -226,14 +244,15 @@ def _callback(low: Lowering, call: CallSite) -> Value:
 @handles("torch.nn.Linear", "flax.nnx.Linear", "flax.linen.Dense", "equinox.nn.Linear")
 def _affine(low: Lowering, call: CallSite) -> Value:
     """An affine map with weights of its own."""
-    key = low.identity(call.at)
+    key, has_bias = low.identity(call.at), False not in (call.kwargs.get("bias"), call.kwargs.get("use_bias"))
 
     def function(low: Lowering, applied: CallSite) -> Value:
         if len(applied.args) != 1 or not isinstance(applied.args[0], (Node, Method)):
             return unknown(low, Dotted(call.name), applied)
         name = low.text(getattr(applied.at, "func", applied.at))
-        weights = (low.opaque(f"{name}.{part}", (key, part)) for part in ("weight", "bias"))
-        return low.node("linear", (applied.args[0], *weights), applied.at, framework=call.framework)
+        weight, bias = (low.opaque(f"{name}.{part}", (key, part)) for part in ("weight", "bias"))
+        operands = (applied.args[0], weight, bias if has_bias else 0.0)
+        return low.node("linear", operands, applied.at, framework=call.framework)
 
     return Handler(function)
 
