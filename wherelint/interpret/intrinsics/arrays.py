@@ -228,10 +228,13 @@ def _uniform(low: Lowering, call: CallSite, receiver: Value, least: Value, most:
 
 
 def _bounded(low: Lowering, drawn: Node, least: Value, most: Value, at: ast.AST) -> None:
-    """Numbers drawn at random lie between the bounds that are given."""
-    for bound, order in ((least, "greater_equal"), (most, "less_equal")):
-        if isinstance(bound, (int, float)):
-            hold(low, low.node(order, (drawn, bound), at))
+    """Uniform numbers lie between the bounds that are given, of which one may be omitted."""
+    if least is None and most is None:
+        return
+    low_end, high_end = 0.0 if least is None else least, 1.0 if most is None else most
+    if isinstance(low_end, (int, float)) and isinstance(high_end, (int, float)) and low_end < high_end:
+        hold(low, low.node("greater_equal", (drawn, low_end), at))
+        hold(low, low.node("less_equal", (drawn, high_end), at))
 
 
 @handles("jax.pure_callback", "jax.experimental.io_callback", "tensorflow.numpy_function",
