@@ -94,11 +94,8 @@ def _short(name: str) -> str:
     name = " ".join(name.split())
     optional = _OPTIONAL.fullmatch(name)
     name = optional["value"] if optional else name
-    return (
-        name
-        if (len(name) <= _LONG and not _LOOKS.search(name)) or "(" not in name
-        else f"{name.partition('(')[0]}(...)"
-    )
+    is_long = len(name) > _LONG or _LOOKS.search(name)
+    return f"{name.partition('(')[0]}(...)" if is_long and "(" in name else name
 
 
 def _is_fact(leaf: Leaf) -> bool:
